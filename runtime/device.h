@@ -99,7 +99,8 @@ struct rp_device {
   bool closed;
   struct rp_record *record;          /* the open capture, or NULL; not owned */
   struct rp_pool *pool;              /* the default pool, or NULL; not owned: it clears this when it goes */
-  struct rp_program *builtin;        /* kernels/copy.cu, once needed; owned */
+  struct rp_pool *pools;             /* all of them, linked; not owned */
+  struct rp_program *builtin;        /* kernels/copy.cu, once needed; owned, and does not count this device */
 };
 
 /* "cpu", "cuda", "cuda:1". NULL: the best present (REPRISE_DEVICE is the caller's business). */

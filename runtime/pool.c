@@ -1,0 +1,252 @@
+/* pool.c - see pool.h. */
+#include "pool.h"
+
+#include <string.h>
+
+#include "mem.h"
+
+static const size_t wish[RP_ZONES] = {(size_t)256 << 30, (size_t)64 << 30, (size_t)64 << 30}; /* bytes of addresses */
+
+const char *rp_zone_name(rp_zone zone) {
+  static const char *const names[] = {"tensors", "slots", "scratch"};
+  return names[zone];
+}
+
+static void close_zones(rp_pool *pool) {
+  for (int z = 0; z < RP_ZONES; z++) rp_arena_close(&pool->arenas[z]);
+}
+
+static void unlist(rp_pool *pool) {
+  rp_pool **link = &pool->device->pools;
+  while (*link != pool) link = &(*link)->next;
+  *link = pool->next;
+  if (pool->device->pool == pool) pool->device->pool = NULL;
+}
+
+rp_status rp_pool_open(rp_device *dev, rp_pool **out) {
+  RP_TRY(rp_device_usable(dev));
+  rp_pool *pool = rp_alloc_zero(1, sizeof *pool);
+  if (!pool) return RP_NOMEM;
+  for (int z = 0; z < RP_ZONES; z++) {
+    rp_status status = rp_arena_open(dev, wish[z], &pool->arenas[z]);
+    if (status == RP_OK) continue;
+    close_zones(pool);
+    rp_free(pool);
+    return status;
+  }
+  for (int z = 0; z < 2; z++) rp_heap_open(&pool->heaps[z], pool->arenas[z].reserved);
+  pool->device = rp_device_retain(dev);
+  pool->count = 1;
+  pool->next = dev->pools;
+  dev->pools = pool;
+  *out = pool;
+  return RP_OK;
+}
+
+rp_status rp_pool_default(rp_device *dev, rp_pool **out) {
+  RP_TRY(rp_device_usable(dev));
+  if (dev->pool) return *out = rp_pool_retain(dev->pool), RP_OK;
+  RP_TRY(rp_pool_open(dev, out));
+  dev->pool = *out;
+  return RP_OK;
+}
+
+rp_pool *rp_pool_retain(rp_pool *pool) {
+  pool->count++;
+  return pool;
+}
+
+static void drop_slots(rp_pool *pool) {
+  for (size_t i = 0; i < pool->slot_count; i++) rp_block_release(pool->slots[i]);
+  pool->slot_count = 0;
+}
+
+/* The slots hold counts on their pool: it can go once they are all that holds it. */
+static size_t slots_alone(const rp_pool *pool) {
+  size_t alone = 0;
+  for (size_t i = 0; i < pool->slot_count; i++) alone += pool->slots[i] && pool->slots[i]->count == 1;
+  return alone;
+}
+
+static void destroy(rp_pool *pool) {
+  for (rp_block *b = pool->spare, *next; b; b = next) next = b->next, rp_free(b);
+  for (int z = 0; z < 2; z++) rp_heap_close(&pool->heaps[z]);
+  close_zones(pool);
+  unlist(pool);
+  rp_device_release(pool->device);
+  rp_free(pool->slots);
+  rp_free(pool->plans);
+  rp_free(pool);
+}
+
+void rp_pool_release(rp_pool *pool) {
+  if (!pool) return;
+  pool->count--;
+  if (pool->slot_count && pool->count == slots_alone(pool)) {
+    pool->count++; /* hold it while its slots let go */
+    drop_slots(pool);
+    pool->count--;
+  }
+  if (pool->count == 0) destroy(pool);
+}
+
+void rp_pool_shut(rp_pool *pool) { close_zones(pool); }
+
+/* ---- figures */
+
+static void account(rp_pool *pool, rp_zone zone, size_t now) {
+  pool->allocated[zone] = now;
+  if (now > pool->peak[zone]) pool->peak[zone] = now;
+  size_t all = 0, reserved = 0;
+  for (int z = 0; z < RP_ZONES; z++) all += pool->allocated[z], reserved += pool->arenas[z].committed;
+  if (all > pool->peak_all) pool->peak_all = all;
+  if (reserved > pool->peak_reserved_all) pool->peak_reserved_all = reserved;
+}
+
+void rp_pool_figures(rp_pool *pool, rp_figures *out) {
+  *out = (rp_figures){.blocks = pool->live_blocks, .graphs = pool->plan_count};
+  for (int z = 0; z < RP_ZONES; z++) {
+    out->zones[z] = (rp_zone_figures){pool->allocated[z], pool->arenas[z].committed, pool->peak[z], pool->arenas[z].peak};
+    out->all.allocated += pool->allocated[z];
+    out->all.reserved += pool->arenas[z].committed;
+  }
+  out->all.peak_allocated = pool->peak_all;
+  out->all.peak_reserved = pool->peak_reserved_all;
+  size_t free_bytes = 0, total = 0;
+  if (pool->device->ops->memory(pool->device, &free_bytes, &total) == RP_OK) out->device_used = total - free_bytes;
+}
+
+/* ---- blocks */
+
+static rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, size_t bytes) {
+  rp_block *block = pool->spare;
+  if (block) pool->spare = block->next;
+  else if (!(block = rp_alloc(sizeof *block))) return NULL;
+  *block = (rp_block){.pool = rp_pool_retain(pool), .zone = zone, .state = state, .bytes = bytes,
+                      .id = ++pool->last_id, .stamp = ++pool->clock, .count = 1};
+  pool->live_blocks++;
+  return block;
+}
+
+static void free_block(rp_block *block) {
+  rp_pool *pool = block->pool;
+  pool->live_blocks--;
+  block->next = pool->spare;
+  pool->spare = block;
+  rp_pool_release(pool);
+}
+
+rp_block *rp_block_retain(rp_block *block) {
+  block->count++;
+  return block;
+}
+
+void rp_block_release(rp_block *block) {
+  if (!block || --block->count) return;
+  rp_pool *pool = block->pool;
+  if (block->extent) {
+    account(pool, block->zone, pool->allocated[block->zone] - block->extent->bytes);
+    rp_heap_give(&pool->heaps[block->zone], block->extent);
+  }
+  free_block(block);
+}
+
+static rp_status describe_full(rp_pool *pool, rp_zone zone, size_t bytes, rp_status status) {
+  size_t free_bytes = 0, total = 0;
+  char why[512];
+  strncpy(why, rp_message(), sizeof why - 1)[sizeof why - 1] = 0;
+  pool->device->ops->memory(pool->device, &free_bytes, &total);
+  return rp_fail(status, "taking %zu bytes in zone %s of %s: %s (pool: %zu bytes allocated, %zu reserved; device: %zu of %zu free)",
+                 bytes, rp_zone_name(zone), pool->device->name, why, pool->allocated[zone], pool->arenas[zone].committed, free_bytes, total);
+}
+
+/* A block in a zone that has a heap, with memory behind it. */
+static rp_status take(rp_pool *pool, rp_zone zone, size_t bytes, rp_block **out) {
+  rp_block *block = new_block(pool, zone, RP_LIVE, bytes);
+  if (!block) return RP_NOMEM;
+  rp_extent *extent = NULL;
+  rp_status status = rp_heap_take(&pool->heaps[zone], bytes, &extent);
+  if (status == RP_OK) {
+    status = rp_arena_commit(&pool->arenas[zone], extent->offset, extent->offset + extent->bytes);
+    if (status != RP_OK) rp_heap_give(&pool->heaps[zone], extent);
+  }
+  if (status != RP_OK) {
+    free_block(block);
+    return describe_full(pool, zone, bytes, status);
+  }
+  block->extent = extent;
+  block->offset = extent->offset;
+  account(pool, zone, pool->allocated[zone] + extent->bytes);
+  *out = block;
+  return RP_OK;
+}
+
+rp_status rp_pool_take(rp_pool *pool, size_t bytes, rp_block **out) {
+  RP_TRY(rp_device_usable(pool->device));
+  return take(pool, RP_TENSORS, bytes, out);
+}
+
+rp_status rp_pool_promise(rp_pool *pool, size_t bytes, uint32_t value, rp_block **out) {
+  rp_block *block = new_block(pool, RP_SCRATCH, RP_PROMISED, bytes);
+  if (!block) return RP_NOMEM;
+  block->value = value;
+  *out = block;
+  return RP_OK;
+}
+
+/* Room for place number `index` in the table. */
+static rp_status widen_slots(rp_pool *pool, size_t index) {
+  if (!rp_grow(&pool->slots, &pool->slot_room, index + 1, sizeof *pool->slots)) return RP_NOMEM;
+  while (pool->slot_count <= index) pool->slots[pool->slot_count++] = NULL;
+  return RP_OK;
+}
+
+rp_status rp_pool_slot(rp_pool *pool, size_t index, size_t bytes, size_t reserve, rp_block **out) {
+  RP_TRY(widen_slots(pool, index));
+  rp_block *present = pool->slots[index];
+  if (!present || present->extent->bytes < bytes) {
+    size_t want = bytes > reserve ? bytes : reserve;
+    if (present && want < 2 * present->extent->bytes) want = 2 * present->extent->bytes;
+    rp_block *wider;
+    RP_TRY(take(pool, RP_SLOTS, want, &wider));
+    pool->slots[index] = wider;
+    rp_block_release(present);
+  }
+  *out = rp_block_retain(pool->slots[index]);
+  return RP_OK;
+}
+
+rp_status rp_pool_scratch(rp_pool *pool, size_t offset, size_t bytes, rp_block **out) {
+  rp_block *block = new_block(pool, RP_SCRATCH, RP_LIVE, bytes);
+  if (!block) return RP_NOMEM;
+  block->offset = offset;
+  *out = block;
+  return RP_OK;
+}
+
+static size_t largest_plan(const rp_pool *pool) {
+  size_t most = 0;
+  for (size_t i = 0; i < pool->plan_count; i++) most = pool->plans[i] > most ? pool->plans[i] : most;
+  return most;
+}
+
+rp_status rp_pool_plan(rp_pool *pool, size_t peak) {
+  if (!rp_grow(&pool->plans, &pool->plan_room, pool->plan_count + 1, sizeof *pool->plans)) return RP_NOMEM;
+  rp_status status = rp_arena_commit(&pool->arenas[RP_SCRATCH], 0, peak);
+  if (status != RP_OK) return describe_full(pool, RP_SCRATCH, peak, status);
+  pool->plans[pool->plan_count++] = peak;
+  account(pool, RP_SCRATCH, largest_plan(pool));
+  return RP_OK;
+}
+
+void rp_pool_unplan(rp_pool *pool, size_t peak) {
+  for (size_t i = pool->plan_count; i-- > 0;) {
+    if (pool->plans[i] != peak) continue;
+    pool->plans[i] = pool->plans[--pool->plan_count];
+    break;
+  }
+  account(pool, RP_SCRATCH, largest_plan(pool));
+}
+
+uintptr_t rp_block_address(const rp_block *block) { return block->pool->arenas[block->zone].base + block->offset; }
+void rp_block_touched(rp_block *block) { block->stamp = ++block->pool->clock; }
