@@ -1,0 +1,152 @@
+-- config.lua - what config.json and generation_config.json of a T5 folder say, with the defaults of absent keys.
+--
+-- Scaling and tying are two questions: `scale` is answered here; whether there is a head of its own, only the weights
+-- know. Names that decide nothing (architectures, n_positions, torch_dtype, dense_act_fn) are not read.
+-- Keys and defaults: https://huggingface.co/docs/transformers/model_doc/t5
+
+local core = require "reprise.core"
+local weights = require "reprise.weights"
+
+local m = {}
+
+local TYPES = { t5 = true, mt5 = true }
+local ACTIVATIONS = { relu = "relu", gelu = "gelu", gelu_new = "gelu_new", silu = "silu", swish = "silu" }
+
+---@class reprise.T5Config
+---@field vocab integer rows of the embedding
+---@field width integer d_model
+---@field heads integer
+---@field head integer d_kv, the width of a head
+---@field inner integer heads x head; need not be `width`
+---@field hidden integer d_ff
+---@field layers { encoder: integer, decoder: integer }
+---@field buckets integer rows of a bias table
+---@field distance integer where the last bucket begins at the latest
+---@field epsilon number
+---@field activation string relu, gelu, gelu_new or silu
+---@field gated boolean
+---@field scale boolean is the decoder's output scaled by width^-0.5?
+---@field pad integer?
+---@field start integer?
+---@field ends table<integer, boolean> the ids that end a result
+---@field longest integer new tokens at most, where the caller gives no limit
+
+local function given(value)
+  if value == core.null then return nil end
+  return value
+end
+
+local function refuse(path, format, ...) error(("read %s: " .. format):format(path, ...), 0) end
+
+-- A whole number from `least`; nil where absent and there is no default.
+local function whole(path, config, key, least, default)
+  local value = given(config[key])
+  if value == nil then return default end
+  if math.type(value) ~= "integer" or value < least then
+    refuse(path, "%s is %s, a whole number from %d is expected", key, tostring(value), least)
+  end
+  return value
+end
+
+local function size(path, config, key, default)
+  local value = whole(path, config, key, 1, default)
+  if not value then refuse(path, "%s is missing", key) end
+  return value
+end
+
+local function check_kind(path, config)
+  local kind = given(config.model_type)
+  if not TYPES[kind] then
+    refuse(path, "model_type %s is not supported: t5 and mt5 are",
+      kind == nil and "is missing; it" or ("%q"):format(tostring(kind)))
+  end
+  if given(config.quantization_config) ~= nil then
+    refuse(path, "quantization_config: quantized weights are not read: load the model in transformers, dequantize it "
+      .. "and save it with save_pretrained(folder)")
+  end
+end
+
+-- "gated-gelu" means the tanh form, plain "gelu" the erf form.
+local function activation(path, config)
+  local name = given(config.feed_forward_proj) or "relu"
+  local gate = tostring(name):match("^gated%-(.+)$")
+  local found = name == "gated-gelu" and "gelu_new" or ACTIVATIONS[gate or name]
+  if not found then refuse(path, "feed_forward_proj %q is not supported", tostring(name)) end
+  return found, gate ~= nil
+end
+
+local function scaled(config)
+  local scale = given(config.scale_decoder_outputs)
+  if scale ~= nil then return scale end
+  return given(config.tie_word_embeddings) ~= false
+end
+
+-- Both stacks need an exact half and a logarithmic half: see bias.lua.
+local function check_buckets(path, out)
+  if out.buckets < 4 then refuse(path, "relative_attention_num_buckets is %d, at least 4 are needed", out.buckets) end
+  if out.distance <= out.buckets // 2 then
+    refuse(path, "relative_attention_max_distance is %d, more than half of %d buckets is needed", out.distance, out.buckets)
+  end
+  return out
+end
+
+local function read_model(path, config)
+  local layers = size(path, config, "num_layers")
+  local act, gated = activation(path, config)
+  local heads, head = size(path, config, "num_heads"), size(path, config, "d_kv", 64)
+  return check_buckets(path, {
+    vocab = size(path, config, "vocab_size"), width = size(path, config, "d_model"),
+    heads = heads, head = head, inner = heads * head, hidden = size(path, config, "d_ff"),
+    layers = { encoder = layers, decoder = size(path, config, "num_decoder_layers", layers) },
+    buckets = size(path, config, "relative_attention_num_buckets", 32),
+    distance = size(path, config, "relative_attention_max_distance", 128),
+    epsilon = given(config.layer_norm_epsilon) or 1e-6,
+    activation = act, gated = gated, scale = scaled(config),
+  })
+end
+
+local function end_ids(path, value)
+  local ends = {}
+  for _, id in ipairs(type(value) == "table" and value or { value }) do
+    if math.type(id) ~= "integer" then refuse(path, "eos_token_id: %s is not an id", tostring(id)) end
+    ends[id] = true
+  end
+  return ends
+end
+
+-- Ids and limits, from generation_config.json or, where that file is missing, from config.json.
+local function read_generation(out, path, config)
+  local eos = given(config.eos_token_id)
+  local first = type(eos) == "table" and eos[1] or eos
+  out.ends = end_ids(path, eos)
+  out.pad = whole(path, config, "pad_token_id", 0, first)
+  out.start = whole(path, config, "decoder_start_token_id", 0) or whole(path, config, "bos_token_id", 0)
+  local most = whole(path, config, "max_length", 1)
+  out.longest = whole(path, config, "max_new_tokens", 1) or most and most - 1 or 20
+end
+
+-- config.json's own defaults for the ids it leaves out.
+local function with_ids(config)
+  local out = setmetatable({}, { __index = config })
+  if config.pad_token_id == nil then out.pad_token_id = 0 end
+  if config.eos_token_id == nil then out.eos_token_id = 1 end
+  return out
+end
+
+--- Reads the configuration of a folder; raises "read FILE: why".
+---@param folder string
+---@return reprise.T5Config config
+---@return string?[] classes tokenizer_class of tokenizer_config.json and config.json
+function m.read(folder)
+  local path = folder .. "/config.json"
+  local config = weights.json(path)
+  check_kind(path, config)
+  local out = read_model(path, config)
+  local generation_path = folder .. "/generation_config.json"
+  local generation = weights.json(generation_path, true)
+  read_generation(out, generation and generation_path or path, generation or with_ids(config))
+  local tokenizer = weights.json(folder .. "/tokenizer_config.json", true) or {}
+  return out, { given(tokenizer.tokenizer_class), given(config.tokenizer_class) }
+end
+
+return m

@@ -1,0 +1,66 @@
+-- tokenizer.lua - text to token ids and back, for folders whose tokenizer is ByT5's: id = byte + 3.
+--
+--   0 pad · 1 end · 2 unknown · 3 to 258 the bytes · 259 and up sentinels, which stand for no text
+--
+-- For any other tokenizer `encode` raises and `decode` gives nil: ids go in and come out as they are.
+-- ByT5: Xue et al., https://arxiv.org/abs/2105.13626
+
+local m = {}
+
+local FIRST, BYTES, END = 3, 256, 1
+
+---@class reprise.Tokenizer
+---@field class string? the class the folder names, or what stands in for one
+---@field bytes boolean is it ByT5's?
+local Tokenizer = {}
+Tokenizer.__index = Tokenizer
+
+--- The tokenizer that a folder's files name.
+---@param classes (string?)[] tokenizer_class of tokenizer_config.json and config.json, where given
+---@return reprise.Tokenizer
+function m.new(classes)
+  local self = setmetatable({ bytes = false }, Tokenizer)
+  for i = 1, 2 do
+    self.bytes = self.bytes or classes[i] == "ByT5Tokenizer"
+    self.class = self.class or classes[i]
+  end
+  return self
+end
+
+--- Ids of a text, with the end token.
+---@param text string
+---@return integer[]? ids
+---@return string? message why there are none
+function Tokenizer:encode(text)
+  if not self.bytes then
+    return nil, ("this folder's tokenizer (%s) is not supported: pass ids"):format(self.class or "none is named")
+  end
+  local ids = {}
+  for i = 1, #text do ids[i] = text:byte(i) + FIRST end
+  ids[#text + 1] = END
+  return ids
+end
+
+-- Without bytes that are no part of UTF-8.
+local function valid(text)
+  local length, bad = utf8.len(text)
+  while not length do
+    text = text:sub(1, bad - 1) .. text:sub(bad + 1)
+    length, bad = utf8.len(text, bad)
+  end
+  return text
+end
+
+--- The text of ids; special tokens and broken UTF-8 are left out. nil for a tokenizer that is not supported.
+---@param ids integer[]
+---@return string?
+function Tokenizer:decode(ids)
+  if not self.bytes then return nil end
+  local bytes = {}
+  for _, id in ipairs(ids) do
+    if id >= FIRST and id < FIRST + BYTES then bytes[#bytes + 1] = string.char(id - FIRST) end
+  end
+  return valid(table.concat(bytes))
+end
+
+return m

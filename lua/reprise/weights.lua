@@ -1,0 +1,168 @@
+-- weights.lua - a folder of weights as published: which files it has, which tensors are in them, one tensor on a device.
+--
+-- Knows the layout of folders (one safetensors file, or an index and its shards), nothing of models. Equal matrices
+-- are stored once. Folders whose weights are of another kind are refused in one sentence that says the way on.
+
+local core = require "reprise.core"
+
+local m = {}
+
+local MISSING = 2 -- ENOENT
+local SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+---@class reprise.Weights
+---@field folder string
+---@field private places table<string, reprise.Safetensors> file of each tensor, by name
+---@field private loaded table[] matrices already on the device
+local Weights = {}
+Weights.__index = Weights
+
+local function exists(path)
+  local file = io.open(path, "rb")
+  if file then file:close() end
+  return file ~= nil
+end
+
+--- The value of a JSON file; nil where there is no such file and it is `optional`. Raises otherwise.
+---@param path string
+---@param optional boolean?
+---@return any
+function m.json(path, optional)
+  local file, why, code = io.open(path, "rb")
+  if not file and optional and code == MISSING then return nil end
+  if not file then error(("open %s"):format(why), 0) end
+  local text, fault = file:read("a")
+  file:close()
+  if not text then error(("read %s: %s"):format(path, fault), 0) end
+  local ok, value = pcall(core.json_decode, text)
+  if not ok then error(("read %s: %s"):format(path, value), 0) end
+  if type(value) ~= "table" then error(("read %s: a JSON object is expected"):format(path), 0) end
+  return value
+end
+
+-- Why a folder without model.safetensors cannot be loaded, and the way on.
+local function other_kind(folder)
+  for _, name in ipairs { "pytorch_model.bin", "pytorch_model.bin.index.json" } do
+    if exists(folder .. "/" .. name) then
+      return "its weights are in pytorch_model.bin only, which is not read: load it in transformers and save it with "
+        .. "save_pretrained(folder), which writes safetensors"
+    end
+  end
+  return ("neither %s nor %s is there"):format(SINGLE, INDEX)
+end
+
+-- An adapter is a change to some other folder's weights.
+local function check_adapter(folder)
+  for _, name in ipairs { "adapter_model.safetensors", "adapter_model.bin", "adapter_config.json" } do
+    if exists(folder .. "/" .. name) then
+      error(("load %s: %s makes it an adapter, not a model: merge it into its base model first (merge_and_unload, "
+        .. "then save_pretrained)"):format(folder, name), 0)
+    end
+  end
+end
+
+local function add(places, file)
+  for _, name in ipairs(file:names()) do places[name] = file end
+  return places
+end
+
+-- The shards' names come from a file of a stranger: plain names in the same folder only.
+local function check_map(path, map)
+  if type(map) ~= "table" then error(("read %s: weight_map is missing"):format(path), 0) end
+  for tensor, name in pairs(map) do
+    if type(tensor) ~= "string" or type(name) ~= "string" then
+      error(("read %s: weight_map is not a map from names to files"):format(path), 0)
+    end
+    if name:find("[/\\%z]") or not name:find("%.safetensors$") or name:sub(1, 1) == "." then
+      error(("read %s: tensor %q: %q is not the name of a safetensors file in this folder"):format(path, tensor, name), 0)
+    end
+  end
+end
+
+local function open_shards(folder)
+  local path = folder .. "/" .. INDEX
+  local map = m.json(path).weight_map
+  check_map(path, map)
+  local shards, places = {}, {}
+  for _, name in pairs(map) do shards[name] = shards[name] or core.safetensors(folder .. "/" .. name) end
+  for name, file in pairs(shards) do
+    for _, tensor in ipairs(file:names()) do
+      if map[tensor] ~= name then
+        error(("read %s: tensor %q is in %s, the index puts it %s"):format(
+          path, tensor, name, map[tensor] and "into " .. map[tensor] or "nowhere"), 0)
+      end
+    end
+    add(places, file)
+  end
+  for tensor, name in pairs(map) do
+    if not places[tensor] then error(("read %s: tensor %q is not in %s"):format(path, tensor, name), 0) end
+  end
+  return places
+end
+
+--- Opens the weights of a folder; checks all files whole, reads no tensor yet.
+---@param folder string
+---@return reprise.Weights
+function m.open(folder)
+  check_adapter(folder)
+  local places
+  if exists(folder .. "/" .. SINGLE) then
+    places = add({}, core.safetensors(folder .. "/" .. SINGLE))
+  elseif exists(folder .. "/" .. INDEX) then
+    places = open_shards(folder)
+  else
+    error(("load %s: %s"):format(folder, other_kind(folder)), 0)
+  end
+  return setmetatable({ folder = folder, places = places, loaded = {} }, Weights)
+end
+
+--- Is there a tensor of this name?
+---@param name string
+---@return boolean
+function Weights:has(name) return self.places[name] ~= nil end
+
+local function text_of(shape) return "{" .. table.concat(shape, ", ") .. "}" end
+
+-- A matrix already on the device with the same bytes, or nil.
+local function twin(self, file, name, info)
+  for _, other in ipairs(self.loaded) do
+    local alike = other.dtype == info.dtype and other.shape == text_of(info.shape)
+    if alike and file:same(name, other.file, other.name) then return other.tensor end
+  end
+end
+
+local function check_shape(self, name, info, shape)
+  local equal = #shape == #info.shape
+  for i, n in ipairs(shape) do equal = equal and info.shape[i] == n end
+  if not equal then
+    error(("load %s: tensor %q has the shape %s, config.json asks for %s"):format(
+      self.folder, name, text_of(info.shape), text_of(shape)), 0)
+  end
+end
+
+--- The tensor of a name on a device, as stored. Raises when it is missing or its shape differs.
+---@param name string
+---@param shape integer[]
+---@param device reprise.Device
+---@return reprise.Tensor
+function Weights:take(name, shape, device)
+  local file = self.places[name]
+  if not file then error(("load %s: tensor %q is missing"):format(self.folder, name), 0) end
+  local info = file:info(name)
+  check_shape(self, name, info, shape)
+  local tensor = #shape > 1 and twin(self, file, name, info)
+  if tensor then return tensor end
+  tensor = file:tensor(name, device)
+  if #shape > 1 then
+    self.loaded[#self.loaded + 1] =
+      { tensor = tensor, file = file, name = name, dtype = info.dtype, shape = text_of(info.shape) }
+  end
+  return tensor
+end
+
+--- Unmaps the files; tensors taken stay.
+function Weights:close()
+  for _, file in pairs(self.places) do file:close() end
+end
+
+return m
