@@ -61,7 +61,7 @@ static rp_status best(const rp_device_ops **ops) {
 }
 
 rp_status rp_device_open(const char *name, rp_device **out) {
-  const rp_device_ops *ops;
+  const rp_device_ops *ops = NULL;
   int ordinal = 0;
   RP_TRY(name ? parse(name, &ops, &ordinal) : best(&ops));
   int present = ops->count();

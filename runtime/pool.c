@@ -82,7 +82,7 @@ static void destroy(rp_pool *pool) {
 void rp_pool_release(rp_pool *pool) {
   if (!pool) return;
   pool->count--;
-  if (pool->slot_count && pool->count == slots_alone(pool)) {
+  if (pool->count && pool->count <= pool->slot_count && pool->count == slots_alone(pool)) {
     pool->count++; /* hold it while its slots let go */
     drop_slots(pool);
     pool->count--;

@@ -1,0 +1,261 @@
+/* graph.c - see graph.h. */
+#include "graph.h"
+
+#include <string.h>
+
+#include "mem.h"
+
+enum { TRIES = 400 }; /* placements of the local search: some milliseconds at 400 lives */
+
+/* ---- planning */
+
+static size_t scratch_values(const rp_record *rec) {
+  size_t n = 0;
+  for (size_t i = 0; i < rec->value_count; i++) n += rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE;
+  return n;
+}
+
+static rp_life life_of(const rp_record *rec, const rp_value *value) {
+  uint32_t end = (uint32_t)rec->node_count - 1;
+  return (rp_life){.bytes = value->bytes ? value->bytes : 1, .first = value->first, .last = value->output ? end : value->last, .output = value->output};
+}
+
+static rp_status plan(rp_graph *g) {
+  rp_record *rec = g->record;
+  size_t count = scratch_values(rec), at = 0;
+  rp_life *lives = rp_alloc(count * sizeof *lives);
+  if (!lives) return RP_NOMEM;
+  for (size_t i = 0; i < rec->value_count; i++)
+    if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE) lives[at++] = life_of(rec, rec->values + i);
+  rp_status status = rp_plan_pack(lives, count, TRIES, &g->plan);
+  at = 0;
+  for (size_t i = 0; i < rec->value_count && status == RP_OK; i++)
+    if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE) rec->values[i].offset = lives[at++].offset;
+  rp_free(lives);
+  if (status == RP_OK) status = rp_pool_plan(g->pool, g->plan.peak);
+  g->planned = status == RP_OK;
+  return status;
+}
+
+/* ---- addresses and arguments */
+
+static uintptr_t value_address(const rp_graph *g, const rp_value *value) {
+  switch (value->place) {
+    case RP_IN_BLOCK: return rp_block_address(value->block);
+    case RP_IN_SLOT: return rp_tensor_address(g->inputs + value->input);
+    default: return g->pool->arenas[RP_SCRATCH].base + value->offset;
+  }
+}
+
+void rp_graph_range(const rp_graph *g, const rp_arg *arg, uintptr_t *from, uintptr_t *to) {
+  uintptr_t base = value_address(g, g->record->values + arg->value);
+  *from = base + arg->from;
+  *to = base + arg->to;
+}
+
+/* What the device is handed for the node: args[i] points into cells[i], eight bytes each. */
+static rp_launch launch_of(const rp_graph *g, const rp_node *node, uint64_t *cells, void **args) {
+  const rp_arg *arg = g->record->args + node->first_arg;
+  size_t bytes = 0;
+  for (size_t i = 0; i < node->kernel->signature->count; i++, arg++) {
+    uintptr_t from = 0, to = 0;
+    if (arg->value != RP_NONE) rp_graph_range(g, arg, &from, &to);
+    bytes += to - from;
+    const void *bits = arg->kind == RP_POINTER ? (const void *)&from : arg->kind == RP_PARAM ? (const void *)arg->param->value : arg->scalar;
+    memcpy(cells + i, bits, sizeof *cells);
+    args[i] = cells + i;
+  }
+  return (rp_launch){.function = node->kernel->function, .signature = node->kernel->signature, .grid = node->grid, .block = node->block,
+                     .cluster = node->cluster, .shared = node->shared, .cooperative = node->cooperative, .args = args, .bytes = bytes};
+}
+
+static rp_status build(rp_graph *g, bool parallel) {
+  const rp_record *rec = g->record;
+  if (parallel) RP_TRY(rp_graph_edges(g));
+  rp_launch *nodes = rp_alloc(rec->node_count * sizeof *nodes + rec->arg_count * (sizeof(uint64_t) + sizeof(void *)));
+  if (!nodes) return RP_NOMEM;
+  uint64_t *cells = (uint64_t *)(void *)(nodes + rec->node_count);
+  void **args = (void **)(void *)(cells + rec->arg_count);
+  for (size_t i = 0; i < rec->node_count; i++) {
+    size_t at = rec->nodes[i].first_arg;
+    nodes[i] = launch_of(g, rec->nodes + i, cells + at, args + at);
+  }
+  rp_device *dev = g->pool->device;
+  static const rp_edge none;
+  const rp_edge *edges = !parallel ? NULL : g->edges ? g->edges : &none;
+  rp_status status = dev->ops->exec_build(dev, nodes, rec->node_count, edges, parallel ? g->edge_count : 0, &g->exec);
+  rp_free(nodes);
+  return status;
+}
+
+static void note_versions(rp_graph *g) {
+  for (size_t i = 0; i < g->record->arg_count; i++)
+    if (g->record->args[i].kind == RP_PARAM) g->param_versions[i] = g->record->args[i].param->version;
+}
+
+/* ---- making */
+
+static rp_status take_slots(rp_graph *g, const rp_tensor *inputs, size_t count, const rp_graph_options *o) {
+  g->inputs = rp_alloc_zero(count, sizeof *g->inputs);
+  if (!g->inputs) return RP_NOMEM;
+  for (size_t i = 0; i < count; i++) {
+    rp_tensor slot = inputs[i];
+    slot.offset = 0;
+    size_t reserve = i < o->reserve_count ? o->reserve[i] : 0;
+    RP_TRY(rp_pool_slot(g->pool, i, rp_tensor_bytes(&slot), reserve, &slot.block));
+    g->inputs[i] = slot;
+    g->input_count = i + 1;
+  }
+  return RP_OK;
+}
+
+static rp_status fill_in(rp_graph *g, const rp_tensor *inputs, size_t input_count, const rp_graph_options *o) {
+  g->name = rp_copy_text(o->name ? o->name : "graph");
+  if (!g->name) return RP_NOMEM;
+  if (g->record->node_count == 0)
+    return rp_fail(RP_CAPTURING, "capturing %s: the function launched nothing, so there is no graph", g->name);
+  g->param_versions = rp_alloc_zero(g->record->arg_count, sizeof *g->param_versions);
+  if (!g->param_versions) return RP_NOMEM;
+  RP_TRY(plan(g));
+  RP_TRY(take_slots(g, inputs, input_count, o));
+  RP_TRY(build(g, o->parallel));
+  note_versions(g);
+  return RP_OK;
+}
+
+static void free_outputs(rp_output *outputs, size_t count) {
+  for (size_t i = 0; i < count; i++) rp_tensor_close(&outputs[i].outside);
+  rp_free(outputs);
+}
+
+rp_status rp_graph_make(rp_record *rec, const rp_tensor *inputs, size_t input_count, rp_output *outputs, size_t output_count,
+                        const rp_graph_options *options, rp_graph **out) {
+  rp_record_close(rec);
+  rp_graph *g = rp_alloc_zero(1, sizeof *g);
+  if (!g) {
+    free_outputs(outputs, output_count);
+    rp_record_free(rec);
+    return RP_NOMEM;
+  }
+  *g = (rp_graph){.pool = rp_pool_retain(rec->pool), .record = rec, .outputs = outputs, .output_count = output_count, .count = 1};
+  rp_status status = fill_in(g, inputs, input_count, options);
+  if (status != RP_OK) return rp_graph_release(g), status;
+  *out = g;
+  return RP_OK;
+}
+
+rp_graph *rp_graph_retain(rp_graph *g) {
+  g->count++;
+  return g;
+}
+
+void rp_graph_release(rp_graph *g) {
+  if (!g || --g->count) return;
+  if (g->exec) g->pool->device->ops->exec_free(g->pool->device, g->exec);
+  if (g->planned) rp_pool_unplan(g->pool, g->plan.peak);
+  for (size_t i = 0; i < g->input_count; i++) rp_tensor_close(&g->inputs[i]);
+  free_outputs(g->outputs, g->output_count);
+  rp_record_free(g->record);
+  rp_free(g->inputs);
+  rp_free(g->edges);
+  rp_free(g->param_versions);
+  rp_free(g->name);
+  rp_pool_release(g->pool);
+  rp_free(g);
+}
+
+/* ---- replaying */
+
+bool rp_graph_fits(const rp_graph *g, const rp_tensor *const *inputs, size_t count) {
+  if (count != g->input_count) return false;
+  for (size_t i = 0; i < count; i++)
+    if (inputs[i]->dtype != g->inputs[i].dtype || !rp_tensor_same_shape(inputs[i], g->inputs + i)) return false;
+  return true;
+}
+
+/* Hands the device the node again if one of its parameters was set since. */
+static rp_status set_params(rp_graph *g, size_t index) {
+  const rp_node *node = g->record->nodes + index;
+  size_t count = node->kernel->signature->count;
+  bool changed = false;
+  for (size_t i = 0; i < count; i++) {
+    const rp_arg *arg = g->record->args + node->first_arg + i;
+    changed |= arg->kind == RP_PARAM && arg->param->version != g->param_versions[node->first_arg + i];
+  }
+  if (!changed) return RP_OK;
+  uint64_t cells[64];
+  void *args[64];
+  rp_launch launch = launch_of(g, node, cells, args);
+  RP_TRY(g->pool->device->ops->exec_set(g->pool->device, g->exec, index, &launch));
+  for (size_t i = 0; i < count; i++) {
+    const rp_arg *arg = g->record->args + node->first_arg + i;
+    if (arg->kind == RP_PARAM) g->param_versions[node->first_arg + i] = arg->param->version;
+  }
+  return RP_OK;
+}
+
+static rp_status update_params(rp_graph *g) {
+  for (size_t i = 0; i < g->record->node_count; i++) RP_TRY(set_params(g, i));
+  return RP_OK;
+}
+
+/* Every outside block that a node writes has other bytes now. */
+static void stamp_writes(rp_graph *g) {
+  const rp_record *rec = g->record;
+  for (size_t i = 0; i < rec->arg_count; i++)
+    if (rec->args[i].access & RP_WRITE && rec->args[i].value != RP_NONE) {
+      rp_value *value = rec->values + rec->args[i].value;
+      if (value->place == RP_IN_BLOCK) rp_block_touched(value->block);
+    }
+}
+
+rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs) {
+  rp_device *dev = g->pool->device;
+  RP_TRY(rp_device_usable(dev));
+  if (dev->record) return rp_fail(RP_CAPTURING, "replaying %s: not allowed during capture", g->name);
+  for (size_t i = 0; inputs && i < g->input_count; i++) RP_TRY(rp_tensor_usable(inputs[i], "replaying a graph"));
+  RP_TRY(update_params(g));
+  for (size_t i = 0; inputs && i < g->input_count; i++) RP_TRY(rp_tensor_copy(g->inputs + i, inputs[i]));
+  RP_TRY(dev->ops->exec_launch(dev, g->exec));
+  stamp_writes(g);
+  g->replays++;
+  return RP_OK;
+}
+
+rp_status rp_graph_output(rp_graph *g, size_t index, rp_tensor *out) {
+  const rp_output *output = g->outputs + index;
+  if (output->value == RP_NONE) return *out = rp_tensor_share(&output->outside), RP_OK;
+  const rp_value *value = g->record->values + output->value;
+  rp_tensor x = output->shape;
+  RP_TRY(rp_pool_scratch(g->pool, value->offset, value->bytes, &x.block));
+  *out = x;
+  return RP_OK;
+}
+
+/* ---- edges */
+
+static size_t touches_of(const rp_graph *g, rp_touch *out) {
+  size_t count = 0;
+  for (uint32_t n = 0; n < g->record->node_count; n++) {
+    const rp_node *node = g->record->nodes + n;
+    for (size_t i = 0; i < node->kernel->signature->count; i++) {
+      const rp_arg *arg = g->record->args + node->first_arg + i;
+      if (arg->value == RP_NONE) continue;
+      rp_touch touch = {.node = n, .writes = (arg->access & RP_WRITE) != 0};
+      rp_graph_range(g, arg, &touch.from, &touch.to);
+      out[count++] = touch;
+    }
+  }
+  return count;
+}
+
+rp_status rp_graph_edges(rp_graph *g) {
+  if (g->edges_known) return RP_OK;
+  rp_touch *touches = rp_alloc(g->record->arg_count * sizeof *touches);
+  if (!touches) return RP_NOMEM;
+  size_t count = touches_of(g, touches);
+  rp_status status = rp_plan_edges(touches, count, (uint32_t)g->record->node_count, &g->edges, &g->edge_count);
+  rp_free(touches);
+  g->edges_known = status == RP_OK;
+  return status;
+}
