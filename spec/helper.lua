@@ -1,0 +1,115 @@
+--- What all specs share. busted loads it once, before them; they get it with `require "spec.helper"`.
+
+local busted = require "busted"
+local core = require "reprise.core"
+
+local m = {}
+package.loaded.helper = m -- the short name
+
+local in_test = false
+busted.subscribe({ "test", "start" }, function() in_test = true; return nil, true end)
+busted.subscribe({ "test", "end" }, function() in_test = false; return nil, true end)
+
+--- Runs once a device: in a describe block named after it, or, inside a test, directly.
+---@param fn fun(device: string)
+function m.each_device(fn)
+  for _, name in ipairs(m.devices()) do
+    if in_test then fn(name) else busted.describe("on " .. name, function() fn(name) end) end
+  end
+end
+
+--- The names of the devices present: "cpu" and, where there are GPUs, "cuda:0" ....
+--- REPRISE_DEVICE confines the suite to one of them.
+---@return string[]
+function m.devices()
+  local only, names = os.getenv "REPRISE_DEVICE", {}
+  for _, device in ipairs(core.devices()) do
+    if not only or only == "" or device.name == only or device.name:match("^%a+") == only then
+      names[#names + 1] = device.name
+    end
+  end
+  return names
+end
+
+--- Folders to be removed when the state closes: after the last spec, and after Ctrl-C.
+local folders = setmetatable({}, {
+  __gc = function(list)
+    for _, path in ipairs(list) do os.execute("rm -rf '" .. path .. "'") end
+  end,
+})
+
+local function read(path)
+  local file = assert(io.open(path, "rb"))
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "wb"))
+  file:write(text)
+  file:close()
+end
+
+m.read, m.write = read, write
+
+--- A fresh folder, removed at the end.
+---@return string path
+function m.tmp()
+  local pipe = assert(io.popen("mktemp -d"))
+  local path = pipe:read "l"
+  pipe:close()
+  assert(path, "mktemp -d gave no folder")
+  folders[#folders + 1] = path
+  return path
+end
+
+local capture_folder
+
+--- Runs a shell command to its end.
+---@param command string
+---@return integer code 128 + n after signal n
+---@return string stdout
+---@return string stderr
+function m.run(command)
+  capture_folder = capture_folder or m.tmp()
+  local out, err = capture_folder .. "/out", capture_folder .. "/err"
+  local _, how, code = os.execute(("( %s\n) >'%s' 2>'%s' </dev/null"):format(command, out, err))
+  return how == "signal" and 128 + code or code, read(out), read(err)
+end
+
+--- Text as one word of a shell command.
+---@param text string
+---@return string
+function m.quote(text)
+  return "'" .. text:gsub("'", "'\\''") .. "'"
+end
+
+--- The path of a file under spec/fixtures/.
+---@param path string
+---@return string
+function m.fixture(path)
+  return "spec/fixtures/" .. path
+end
+
+--- The path of the running program, quoted for a shell where that matters.
+---@return string
+function m.program()
+  return core.file
+end
+
+local compiler
+
+--- The host's C++ compiler, or nil: kernels of one's own do not compile on the CPU then.
+---@return string?
+function m.compiler()
+  if compiler == nil then
+    compiler = false
+    for _, name in ipairs { os.getenv "REPRISE_CXX" or "c++", "g++", "clang++" } do
+      if not compiler and os.execute("command -v " .. m.quote(name) .. " >/dev/null 2>&1") then compiler = name end
+    end
+  end
+  return compiler or nil
+end
+
+return m
