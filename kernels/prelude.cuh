@@ -1,0 +1,398 @@
+/*
+ * prelude.cuh - the whole vocabulary of a kernel file: one C++17 text for NVRTC and for the host's compiler.
+ *
+ * KERNEL is a promise: right for any 1-D grid and any block of whole warps, where on the CPU a block is one thread and
+ * all counts inside it are 1. So loops step by BLOCKS, WARPS, THREADS or LANES, sums go through warp_sum and block_sum,
+ * and barrier, block_sum, last_block and wait_previous are reached by all threads of a block or by none.
+ *
+ *   where am I       BLOCK of BLOCKS, WARP of WARPS in the block, THREAD of THREADS in the block, LANE of LANES
+ *   my part          span s = share(n): s.first to s.last - 1 of 0 .. n-1 are this block's, neighbours together
+ *   memory           SHARED(type, name, count), DYNAMIC(type, name) for the bytes that the launch asks for, barrier()
+ *   signatures       const T * is only read, T * is read and written; WAITS: every thread calls wait_previous() before
+ *                    it touches memory; EARLY const T * (weights) may be read above it. release_next() comes after it
+ *   storage          f16 and bf16 hold numbers, float computes: to_f32(x), to_f16(x), to_bf16(x); to_f16 rounds to
+ *                    nearest even and saturates at 65504
+ *   packs of eight   load8, part8 (up to eight, the rest zero), weight8 (EARLY parameters only), store8; splat8, add8,
+ *                    sub8, mul8, div8, fma8, max8, exp8, tanh8, erf8, sum8, most8; at8(v, i) is one of them
+ *   dot products     partial p = none(); p = dot8(x, w, p); total(p) is the sum over the warp
+ *   sums, maxima     warp_sum, warp_max, block_sum, block_max; the same bits in all threads
+ *   whole grid       last_block(count): true in the block that arrives last, with all that the others wrote visible
+ *   the host         publish(ring, number, value)
+ *
+ * A pointer is read in packs where it lies on 16 bytes: `packable(p, n)` says how much of every row of n may be.
+ * Never __restrict__ on what a graph writes: the compiler then moves or merges loads across wait_previous().
+ */
+#ifndef RP_PRELUDE
+#define RP_PRELUDE
+
+#define WAITS /* before KERNEL */
+#define EARLY /* before a const parameter */
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef struct { u16 bits; } f16;
+typedef struct { u16 bits; } bf16;
+
+#ifdef __CUDACC__
+
+/* ---- on a GPU: the words are CUDA's ---- */
+
+#define REPRISE_GPU 1
+#define KERNEL extern "C" __global__
+#define INLINE static __device__ __forceinline__
+#define SHARED(T, name, n) __shared__ __align__(16) T name[n]
+#define DYNAMIC(T, name) extern __shared__ __align__(16) u8 rp_dynamic[]; T *name = (T *)rp_dynamic
+enum { LANES = 32 };
+#define LANE (threadIdx.x & 31u)
+#define WARP (threadIdx.x >> 5)
+#define WARPS (blockDim.x >> 5)
+#define THREAD threadIdx.x
+#define THREADS blockDim.x
+#define BLOCK blockIdx.x
+#define BLOCKS gridDim.x
+#define INF __int_as_float(0x7f800000)
+#define NOT_A_NUMBER __int_as_float(0x7fffffff)
+#define UNROLL _Pragma("unroll")
+
+#define barrier() __syncthreads()
+#if __CUDA_ARCH__ >= 900
+#define wait_previous() asm volatile("griddepcontrol.wait;" ::: "memory")
+#define release_next() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#else
+#define wait_previous() ((void)0)
+#define release_next() ((void)0)
+#endif
+
+typedef struct { float v[8]; } float8;
+#define RP_EACH UNROLL for (int i = 0; i < 8; i++)
+#define at8(a, i) ((a).v[i])
+
+INLINE float rp_half (u32 bits) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"((u16)bits)); return f; }
+INLINE float to_f32 (float x) { return x; }
+INLINE float to_f32 (f16 x) { return rp_half(x.bits); }
+INLINE float to_f32 (bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+
+INLINE f16 to_f16 (float x) {
+  x = x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x; /* not fminf: that would lose a nan */
+  f16 h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x));
+  return h;
+}
+
+INLINE bf16 to_bf16 (float x) {
+  u32 u = __float_as_uint(x);
+  bf16 b = {(u16)(x != x ? u >> 16 | 64u : (u + 0x7fffu + (u >> 16 & 1u)) >> 16)};
+  return b;
+}
+
+/* 16 bytes as four words, and words as floats; the last argument only says which type */
+INLINE uint4 rp_words (const void *p) { return *(const uint4 *)p; }
+INLINE uint4 rp_words_once (const void *p) { /* read-only path; not kept in L1 */
+  uint4 a;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
+  return a;
+}
+INLINE float8 rp_widen (uint4 a, uint4 b) {
+  u32 u[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+  float8 r;
+  RP_EACH r.v[i] = __uint_as_float(u[i]);
+  return r;
+}
+INLINE float8 rp_widen (uint4 a, const f16 *) {
+  u32 u[4] = {a.x, a.y, a.z, a.w};
+  float8 r;
+  RP_EACH r.v[i] = rp_half(u[i / 2] >> 16 * (i & 1));
+  return r;
+}
+INLINE float8 rp_widen (uint4 a, const bf16 *) {
+  u32 u[4] = {a.x, a.y, a.z, a.w};
+  float8 r;
+  RP_EACH r.v[i] = __uint_as_float(i & 1 ? u[i / 2] & 0xffff0000u : u[i / 2] << 16);
+  return r;
+}
+
+INLINE float8 load8 (const float *p) { return rp_widen(rp_words(p), rp_words(p + 4)); }
+INLINE float8 load8 (const f16 *p) { return rp_widen(rp_words(p), p); }
+INLINE float8 load8 (const bf16 *p) { return rp_widen(rp_words(p), p); }
+INLINE float8 weight8 (const float *p) { return rp_widen(rp_words_once(p), rp_words_once(p + 4)); }
+INLINE float8 weight8 (const f16 *p) { return rp_widen(rp_words_once(p), p); }
+INLINE float8 weight8 (const bf16 *p) { return rp_widen(rp_words_once(p), p); }
+
+INLINE void store8 (float *p, float8 a) {
+  ((float4 *)p)[0] = make_float4(a.v[0], a.v[1], a.v[2], a.v[3]);
+  ((float4 *)p)[1] = make_float4(a.v[4], a.v[5], a.v[6], a.v[7]);
+}
+INLINE u32 rp_pair (u16 lo, u16 hi) { return (u32)hi << 16 | lo; }
+INLINE void store8 (f16 *p, float8 a) {
+  u16 h[8];
+  RP_EACH h[i] = to_f16(a.v[i]).bits;
+  *(uint4 *)p = make_uint4(rp_pair(h[0], h[1]), rp_pair(h[2], h[3]), rp_pair(h[4], h[5]), rp_pair(h[6], h[7]));
+}
+INLINE void store8 (bf16 *p, float8 a) {
+  u16 h[8];
+  RP_EACH h[i] = to_bf16(a.v[i]).bits;
+  *(uint4 *)p = make_uint4(rp_pair(h[0], h[1]), rp_pair(h[2], h[3]), rp_pair(h[4], h[5]), rp_pair(h[6], h[7]));
+}
+template <class T> INLINE float8 part8 (const T *p, i32 count) {
+  float8 r;
+  RP_EACH r.v[i] = i < count ? to_f32(p[i]) : 0.0f;
+  return r;
+}
+
+INLINE float8 splat8 (float x) { float8 r; RP_EACH r.v[i] = x; return r; }
+INLINE float8 add8 (float8 a, float8 b) { RP_EACH a.v[i] += b.v[i]; return a; }
+INLINE float8 sub8 (float8 a, float8 b) { RP_EACH a.v[i] -= b.v[i]; return a; }
+INLINE float8 mul8 (float8 a, float8 b) { RP_EACH a.v[i] *= b.v[i]; return a; }
+INLINE float8 div8 (float8 a, float8 b) { RP_EACH a.v[i] /= b.v[i]; return a; }
+INLINE float8 fma8 (float8 a, float8 b, float8 c) { RP_EACH c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]); return c; }
+INLINE float8 max8 (float8 a, float8 b) { RP_EACH a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; return a; }
+INLINE float8 exp8 (float8 a) { RP_EACH a.v[i] = expf(a.v[i]); return a; }
+INLINE float8 tanh8 (float8 a) { RP_EACH a.v[i] = tanhf(a.v[i]); return a; }
+INLINE float8 erf8 (float8 a) { RP_EACH a.v[i] = erff(a.v[i]); return a; }
+INLINE float sum8 (float8 a) {
+  return ((a.v[0] + a.v[4]) + (a.v[2] + a.v[6])) + ((a.v[1] + a.v[5]) + (a.v[3] + a.v[7]));
+}
+INLINE float most8 (float8 a) {
+  float m = a.v[0];
+  RP_EACH m = fmaxf(m, a.v[i]);
+  return m;
+}
+
+template <class T> INLINE i32 packable (const T *p, i32 n) { return ((u64)p | (u64)n * sizeof(T)) & 15 ? 0 : n & ~7; }
+
+INLINE float warp_sum (float x) {
+  UNROLL for (int m = LANES / 2; m; m /= 2) x += __shfl_xor_sync(~0u, x, m);
+  return x;
+}
+INLINE float warp_max (float x) {
+  UNROLL for (int m = LANES / 2; m; m /= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, m));
+  return x;
+}
+/* Two barriers each: the scratch may be used again at once. */
+INLINE float block_sum (float x) {
+  __shared__ float part[32];
+  x = warp_sum(x);
+  if (LANE == 0) part[WARP] = x;
+  barrier();
+  x = warp_sum(LANE < WARPS ? part[LANE] : 0.0f);
+  barrier();
+  return x;
+}
+INLINE float block_max (float x) {
+  __shared__ float part[32];
+  x = warp_max(x);
+  if (LANE == 0) part[WARP] = x;
+  barrier();
+  x = warp_max(LANE < WARPS ? part[LANE] : -INF);
+  barrier();
+  return x;
+}
+
+/* A lane's share of a dot product is one float here: many may be open at once. */
+typedef float partial;
+INLINE partial none () { return 0.0f; }
+INLINE partial dot8 (float8 x, float8 w, partial p) { RP_EACH p = fmaf(x.v[i], w.v[i], p); return p; }
+INLINE float total (partial p) { return warp_sum(p); }
+
+/* *count is 0 before and after; one counter serves one kernel at a time. */
+INLINE int last_block (u32 *count) {
+  __shared__ u32 arrived;
+  barrier();
+  if (THREAD == 0) {
+    __threadfence();
+    arrived = atomicAdd(count, 1u) + 1;
+    if (arrived == BLOCKS) { *count = 0; __threadfence(); }
+  }
+  barrier();
+  return arrived == BLOCKS;
+}
+
+/* One aligned 8-byte store into mapped host memory, read whole by the polling host: no fence, no order is needed.
+ * number = epoch << 16 | step, so at most 65,535 steps. */
+INLINE void publish (u64 *ring, u32 number, u32 value) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(ring), "l"((u64)number << 32 | value) : "memory");
+}
+
+#else
+
+/* ---- on the CPU: a block is one thread, barriers vanish, packs are the compiler's vectors ---- */
+
+#include <math.h>
+#include <stddef.h>
+
+#define KERNEL static
+#define INLINE static inline __attribute__((always_inline, unused))
+#define SHARED(T, name, n) T name[n] __attribute__((aligned(64)))
+#define DYNAMIC(T, name) T *name = (T *)rp_here.dynamic
+enum : i32 { LANES = 1 };
+static const u32 LANE = 0, WARP = 0, WARPS = 1, THREAD = 0, THREADS = 1;
+struct rp_place { u32 block, blocks; void *dynamic; };
+static thread_local rp_place rp_here; /* set by the code that the runtime appends */
+#define BLOCK rp_here.block
+#define BLOCKS rp_here.blocks
+#define INF INFINITY
+#define NOT_A_NUMBER NAN
+#define UNROLL
+#define rsqrtf(x) (1.0f / sqrtf(x))
+
+#define barrier() ((void)0)
+#define wait_previous() ((void)0)
+#define release_next() ((void)0)
+
+typedef float float4 __attribute__((vector_size(16)));
+typedef float float8 __attribute__((vector_size(32)));
+typedef i32 rp_i32x8 __attribute__((vector_size(32)));
+typedef u32 rp_u32x8 __attribute__((vector_size(32)));
+typedef u16 rp_u16x8 __attribute__((vector_size(16)));
+#define at8(a, i) ((a)[i])
+
+INLINE u32 rp_bits (float x) { u32 u; __builtin_memcpy(&u, &x, 4); return u; }
+INLINE float rp_float (u32 u) { float x; __builtin_memcpy(&x, &u, 4); return x; }
+INLINE float8 rp_pick (rp_i32x8 mask, float8 yes, float8 no) { /* mask: all ones or zero */
+  return (float8)(((rp_i32x8)yes & mask) | ((rp_i32x8)no & ~mask));
+}
+INLINE rp_u16x8 rp_load (const void *p) { rp_u16x8 h; __builtin_memcpy(&h, p, 16); return h; }
+
+INLINE float8 splat8 (float x) { return (float8){x, x, x, x, x, x, x, x}; }
+INLINE float8 add8 (float8 a, float8 b) { return a + b; }
+INLINE float8 sub8 (float8 a, float8 b) { return a - b; }
+INLINE float8 mul8 (float8 a, float8 b) { return a * b; }
+INLINE float8 div8 (float8 a, float8 b) { return a / b; }
+INLINE float8 fma8 (float8 a, float8 b, float8 c) { return a * b + c; }
+INLINE float8 max8 (float8 a, float8 b) { return rp_pick(a > b, a, b); }
+
+/* f16: a product with a power of two moves the exponent, and makes subnormals right by itself */
+INLINE float8 rp_widen (rp_u16x8 h) {
+  rp_u32x8 x = __builtin_convertvector(h, rp_u32x8), m = x & 0x7fff;
+  rp_u32x8 top = (rp_u32x8)(m >= 0x7c00) & 0x7f800000u, sign = (x & 0x8000) << 16;
+  return (float8)((rp_u32x8)((float8)(m << 13) * 0x1p112f) | top | sign);
+}
+/* and back: above 2^-14 round the mantissa by hand; below, adding 0.5 lets the addition round to f16's last place */
+INLINE rp_u16x8 rp_narrow (float8 x) {
+  rp_u32x8 u = (rp_u32x8)x, m = u & 0x7fffffff, top = (rp_u32x8){} + 0x477fe000u;
+  m = (rp_u32x8)rp_pick((rp_i32x8)m > (rp_i32x8)top, (float8)top, (float8)m);
+  rp_u32x8 large = (m + 0xfff + (m >> 13 & 1) - 0x38000000u) >> 13;
+  rp_u32x8 small = (rp_u32x8)((float8)m + 0.5f) - 0x3f000000u;
+  rp_u32x8 r = (rp_u32x8)rp_pick((rp_i32x8)m < (rp_i32x8){} + 0x38800000, (float8)small, (float8)large);
+  r = (rp_u32x8)rp_pick(x != x, (float8)((rp_u32x8){} + 0x7e00u), (float8)r);
+  return __builtin_convertvector(r | (u >> 16 & 0x8000), rp_u16x8);
+}
+
+INLINE float8 load8 (const float *p) { float8 v; __builtin_memcpy(&v, p, 32); return v; }
+INLINE float8 load8 (const bf16 *p) { return (float8)(__builtin_convertvector(rp_load(p), rp_u32x8) << 16); }
+INLINE void store8 (float *p, float8 a) { __builtin_memcpy(p, &a, 32); }
+INLINE void store8 (bf16 *p, float8 a) {
+  rp_u32x8 u = (rp_u32x8)a, r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+  r = (rp_u32x8)rp_pick(a != a, (float8)(u >> 16 | 64), (float8)r);
+  rp_u16x8 h = __builtin_convertvector(r, rp_u16x8);
+  __builtin_memcpy(p, &h, 16);
+}
+#ifdef __F16C__
+typedef i16 rp_i16x8 __attribute__((vector_size(16)));
+INLINE float8 load8 (const f16 *p) { return (float8)__builtin_ia32_vcvtph2ps256((rp_i16x8)rp_load(p)); }
+INLINE void store8 (f16 *p, float8 a) {
+  float8 top = splat8(65504.0f);
+  a = rp_pick(a > top, top, rp_pick(a < -top, -top, a));
+  rp_i16x8 h = (rp_i16x8)__builtin_ia32_vcvtps2ph256(a, 0);
+  __builtin_memcpy(p, &h, 16);
+}
+#else
+INLINE float8 load8 (const f16 *p) { return rp_widen(rp_load(p)); }
+INLINE void store8 (f16 *p, float8 a) { rp_u16x8 h = rp_narrow(a); __builtin_memcpy(p, &h, 16); }
+#endif
+template <class T> INLINE float8 weight8 (const T *p) { return load8(p); }
+template <class T> INLINE float8 part8 (const T *p, i32 count) {
+  if (count >= 8) return load8(p);
+  T some[8] = {};
+  for (i32 i = 0; i < count; i++) some[i] = p[i];
+  return load8(some);
+}
+
+INLINE float to_f32 (float x) { return x; }
+INLINE float to_f32 (bf16 x) { return rp_float((u32)x.bits << 16); }
+INLINE float to_f32 (f16 x) {
+  u32 m = x.bits & 0x7fffu;
+  return rp_float(rp_bits(rp_float(m << 13) * 0x1p112f) | (m >= 0x7c00 ? 0x7f800000u : 0u) | (x.bits & 0x8000u) << 16);
+}
+INLINE f16 to_f16 (float x) { f16 h[8]; store8(h, splat8(x)); return h[0]; }
+INLINE bf16 to_bf16 (float x) { bf16 h[8]; store8(h, splat8(x)); return h[0]; }
+
+INLINE float sum8 (float8 a) { /* (((0+4) + (2+6)) + ((1+5) + (3+7))) */
+  float4 half[2];
+  __builtin_memcpy(half, &a, 32);
+  float4 s = half[0] + half[1];
+  return (s[0] + s[2]) + (s[1] + s[3]);
+}
+INLINE float most8 (float8 a) {
+  float m = a[0];
+  for (int i = 1; i < 8; i++) m = a[i] > m ? a[i] : m;
+  return m;
+}
+
+/* e^x = 2^n e^r, |r| <= ln 2 / 2, e^r = 1 + r + r^2 q(r); q is a minimax fit of ours. Within 2 units of the last
+ * place; 0 below -87.33 (no subnormals), infinite above 88.7228, nan stays. */
+INLINE float8 exp8 (float8 x) {
+  float8 low = splat8(-87.33f), high = splat8(88.72283f);
+  float8 c = rp_pick(x < low, low, rp_pick(x > high, high, x));
+  float8 n = (c * 1.44269504f + 12582912.0f) - 12582912.0f; /* 1.5 * 2^23: rounds to an integer */
+  float8 r = c - n * 0.693359375f;
+  r = r + n * 2.12194440e-4f;
+  float8 q = ((((r * 1.3901285e-3f) + 8.3631404e-3f) * r + 4.1666853e-2f) * r + 1.6666577e-1f) * r + 0.5f;
+  float8 e = (r * r) * q + r + 1.0f;
+  rp_i32x8 k = __builtin_convertvector(n, rp_i32x8), k2 = k >> 1; /* in two steps: 2^128 is no float */
+  e = e * (float8)((k2 + 127) << 23) * (float8)((k - k2 + 127) << 23);
+  return rp_pick(x != x, x, rp_pick(x < low, splat8(0), rp_pick(x > high, splat8(INF), e)));
+}
+/* |x| < 0.6: x + x^3 p(x^2), a minimax fit of ours; else 1 - 2 / (e^2|x| + 1). Within 3 units of the last place. */
+INLINE float8 tanh8 (float8 x) {
+  float8 a = (float8)((rp_u32x8)x & 0x7fffffffu), z = x * x;
+  float8 p = ((((z * -5.6027405e-3f) + 2.0539940e-2f) * z - 5.3705321e-2f) * z + 1.3330932e-1f) * z - 3.3333252e-1f;
+  float8 large = 1.0f - 2.0f / (exp8(a + a) + 1.0f);
+  large = (float8)((rp_u32x8)large | ((rp_u32x8)x & 0x80000000u));
+  return rp_pick(a < splat8(0.6f), x + x * z * p, large);
+}
+INLINE float8 erf8 (float8 x) {
+  for (int i = 0; i < 8; i++) x[i] = erff(x[i]);
+  return x;
+}
+
+template <class T> INLINE i32 packable (const T *, i32 n) { return n & ~7; } /* rows may lie anywhere */
+
+INLINE float warp_sum (float x) { return x; }
+INLINE float warp_max (float x) { return x; }
+INLINE float block_sum (float x) { return x; }
+INLINE float block_max (float x) { return x; }
+
+/* A dot product stays eight sums wide to its end here. */
+typedef float8 partial;
+INLINE partial none () { return splat8(0); }
+INLINE partial dot8 (float8 x, float8 w, partial p) { return x * w + p; }
+INLINE float total (partial p) { return sum8(p); }
+
+INLINE int last_block (u32 *count) {
+  if (__atomic_add_fetch(count, 1u, __ATOMIC_ACQ_REL) != BLOCKS) return 0;
+  __atomic_store_n(count, 0u, __ATOMIC_RELEASE);
+  return 1;
+}
+INLINE void publish (u64 *ring, u32 number, u32 value) {
+  __atomic_store_n(ring, (u64)number << 32 | value, __ATOMIC_RELAXED);
+}
+
+#endif
+
+/* ---- on both ---- */
+
+struct span { i32 first, last; };
+INLINE span share (i32 n) {
+  u32 b = BLOCK, all = BLOCKS;
+  span s = {(i32)((i64)n * b / all), (i32)((i64)n * (b + 1) / all)};
+  return s;
+}
+
+#endif
