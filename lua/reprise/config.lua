@@ -5,6 +5,7 @@
 -- Keys and defaults: https://huggingface.co/docs/transformers/model_doc/t5
 
 local core = require "reprise.core"
+local raise = require "reprise.raise"
 local weights = require "reprise.weights"
 
 local m = {}
@@ -36,7 +37,7 @@ local function given(value)
   return value
 end
 
-local function refuse(path, format, ...) error(("read %s: " .. format):format(path, ...), 0) end
+local function refuse(path, format, ...) raise("read %s: " .. format, path, ...) end
 
 -- A whole number from `least`; nil where absent and there is no default.
 local function whole(path, config, key, least, default)

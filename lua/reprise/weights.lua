@@ -4,6 +4,7 @@
 -- are stored once. Folders whose weights are of another kind are refused in one sentence that says the way on.
 
 local core = require "reprise.core"
+local raise = require "reprise.raise"
 
 local m = {}
 
@@ -30,13 +31,12 @@ end
 function m.json(path, optional)
   local file, why, code = io.open(path, "rb")
   if not file and optional and code == MISSING then return nil end
-  if not file then error(("open %s"):format(why), 0) end
+  if not file then raise("open %s", why) end
   local text, fault = file:read("a")
   file:close()
-  if not text then error(("read %s: %s"):format(path, fault), 0) end
-  local ok, value = pcall(core.json_decode, text)
-  if not ok then error(("read %s: %s"):format(path, value), 0) end
-  if type(value) ~= "table" then error(("read %s: a JSON object is expected"):format(path), 0) end
+  if not text then raise("read %s: %s", path, fault) end
+  local value = core.json_decode(text, path)
+  if type(value) ~= "table" then raise("read %s: a JSON object is expected", path) end
   return value
 end
 
@@ -55,8 +55,8 @@ end
 local function check_adapter(folder)
   for _, name in ipairs { "adapter_model.safetensors", "adapter_model.bin", "adapter_config.json" } do
     if exists(folder .. "/" .. name) then
-      error(("load %s: %s makes it an adapter, not a model: merge it into its base model first (merge_and_unload, "
-        .. "then save_pretrained)"):format(folder, name), 0)
+      raise("load %s: %s makes it an adapter, not a model: merge it into its base model first (merge_and_unload, "
+        .. "then save_pretrained)", folder, name)
     end
   end
 end
@@ -68,13 +68,13 @@ end
 
 -- The shards' names come from a file of a stranger: plain names in the same folder only.
 local function check_map(path, map)
-  if type(map) ~= "table" then error(("read %s: weight_map is missing"):format(path), 0) end
+  if type(map) ~= "table" then raise("read %s: weight_map is missing", path) end
   for tensor, name in pairs(map) do
     if type(tensor) ~= "string" or type(name) ~= "string" then
-      error(("read %s: weight_map is not a map from names to files"):format(path), 0)
+      raise("read %s: weight_map is not a map from names to files", path)
     end
     if name:find("[/\\%z]") or not name:find("%.safetensors$") or name:sub(1, 1) == "." then
-      error(("read %s: tensor %q: %q is not the name of a safetensors file in this folder"):format(path, tensor, name), 0)
+      raise("read %s: tensor %q: %q is not the name of a safetensors file in this folder", path, tensor, name)
     end
   end
 end
@@ -88,14 +88,14 @@ local function open_shards(folder)
   for name, file in pairs(shards) do
     for _, tensor in ipairs(file:names()) do
       if map[tensor] ~= name then
-        error(("read %s: tensor %q is in %s, the index puts it %s"):format(
-          path, tensor, name, map[tensor] and "into " .. map[tensor] or "nowhere"), 0)
+        raise("read %s: tensor %q is in %s, the index puts it %s",
+          path, tensor, name, map[tensor] and "into " .. map[tensor] or "nowhere")
       end
     end
     add(places, file)
   end
   for tensor, name in pairs(map) do
-    if not places[tensor] then error(("read %s: tensor %q is not in %s"):format(path, tensor, name), 0) end
+    if not places[tensor] then raise("read %s: tensor %q is not in %s", path, tensor, name) end
   end
   return places
 end
@@ -111,7 +111,7 @@ function m.open(folder)
   elseif exists(folder .. "/" .. INDEX) then
     places = open_shards(folder)
   else
-    error(("load %s: %s"):format(folder, other_kind(folder)), 0)
+    raise("load %s: %s", folder, other_kind(folder))
   end
   return setmetatable({ folder = folder, places = places, loaded = {} }, Weights)
 end
@@ -135,8 +135,8 @@ local function check_shape(self, name, info, shape)
   local equal = #shape == #info.shape
   for i, n in ipairs(shape) do equal = equal and info.shape[i] == n end
   if not equal then
-    error(("load %s: tensor %q has the shape %s, config.json asks for %s"):format(
-      self.folder, name, text_of(info.shape), text_of(shape)), 0)
+    raise("load %s: tensor %q has the shape %s, config.json asks for %s",
+      self.folder, name, text_of(info.shape), text_of(shape))
   end
 end
 
@@ -147,7 +147,7 @@ end
 ---@return reprise.Tensor
 function Weights:take(name, shape, device)
   local file = self.places[name]
-  if not file then error(("load %s: tensor %q is missing"):format(self.folder, name), 0) end
+  if not file then raise("load %s: tensor %q is missing", self.folder, name) end
   local info = file:info(name)
   check_shape(self, name, info, shape)
   local tensor = #shape > 1 and twin(self, file, name, info)
