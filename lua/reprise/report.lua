@@ -19,11 +19,16 @@ local function indent(lines)
   return "  " .. lines:gsub("\n", "\n  ")
 end
 
+--- busted puts the place before a reason, which would make each of them unlike the others.
+local function reason_of(item)
+  return item.message and text(item.message):gsub("^[^\n]-:%d+: ", "") or "marked as pending"
+end
+
 --- Groups by reason, in order of first appearance.
 local function print_pending(list)
   local reasons, order = {}, {}
   for _, item in ipairs(list) do
-    local reason = item.message and text(item.message) or "marked as pending"
+    local reason = reason_of(item)
     if not reasons[reason] then
       reasons[reason] = {}
       order[#order + 1] = reason
