@@ -3,7 +3,7 @@
  *   <home>/prebuilt/KEY          read-only, shipped beside the program; KEY without the compiler
  *   <cache>/KEY                  the user's ($REPRISE_CACHE, else $XDG_CACHE_HOME/reprise, else ~/.cache/reprise);
  *                                KEY with the compiler's identity
- *   entry = "RPRISE01" | xxh3-128 of the rest | symbol count | symbols, NUL-ended | size | image
+ *   entry = "RPRISE01" | xxh3-128 of the rest, seeded by KEY | symbol count | symbols, NUL-ended | size | image
  *
  * Entries are checked whole before use; a bad one is rebuilt and never loaded. A folder is refused unless its owner is
  * we or root and no others may write. Writers use a temporary file in the same folder and rename.
@@ -13,6 +13,7 @@
 
 #include "device.h"
 
+/* Where images came from. compiled: runs of a compiler; rebuilt: those of them that replaced a bad entry. */
 typedef struct rp_cache_counts { uint64_t prebuilt, hits, compiled, rebuilt; } rp_cache_counts;
 
 /* Where kernels/ and prebuilt/ lie; copied. Set once by the front end before the first compile. */
