@@ -1,9 +1,10 @@
-/* bind_file.c - JSON values and safetensors files for Lua.
+/* bind_file.c - what Lua needs of the host: JSON values, safetensors files, a clock.
  *
- *   core.json_decode(text [, name]) -> value   objects and lists become tables, null core.null; `name`: for errors
- *   core.json_encode(value [, keys]) -> text   objects show the names in `keys` first, in order; without: sorted
- *   core.safetensors(path) -> file             file:names() file:info(name) file:tensor(name, device)
- *                                              file:same(name, other, other_name) file:close()
+ *   core.json_decode(text [, name])   objects and lists become tables, null becomes core.null; `name`: for errors
+ *   core.json_encode(value [, keys])  objects show the names in `keys` first, in this order; without `keys`, sorted
+ *   core.safetensors(path)            a file: file:names() file:info(name) file:tensor(name [, device])
+ *                                     file:same(name, other, other_name) file:close()
+ *   core.clock()                      seconds since some moment; never goes back
  *
  * A JSON tree that is being read or written lies in a userdata, so that a Lua error cannot leak it. The functions
  * that build a tree never raise: they store a message and return NULL.
@@ -12,6 +13,7 @@
 
 #include <jansson.h>
 #include <string.h>
+#include <time.h>
 
 #include "safetensors.h"
 
@@ -195,6 +197,13 @@ static int json_encode(lua_State *L) {
   return 1;
 }
 
+static int host_clock(lua_State *L) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  lua_pushnumber(L, (lua_Number)t.tv_sec + (lua_Number)t.tv_nsec * 1e-9);
+  return 1;
+}
+
 /* ---- safetensors */
 
 static rp_safetensors *check_file(lua_State *L, int arg) {
@@ -294,6 +303,7 @@ static const luaL_Reg functions[] = {
     {"json_decode", json_decode},
     {"json_encode", json_encode},
     {"safetensors", safetensors_open},
+    {"clock", host_clock},
     {NULL, NULL},
 };
 
