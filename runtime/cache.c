@@ -1,9 +1,8 @@
-/* cache.c - what an image is called, and the order in which places are asked for it: the prebuilt folder, the user's
- * folder, the compiler. folder.c does the rest.
+/* cache.c - what an image is called, and the order in which places are asked for it: the prebuilt folder,
+ * the user's folder, the compiler. folder.c does the rest.
  *
- * A key covers all that the bytes of an image depend on, each item with its length before it, so that no two lists of
- * items make the same bytes.
- */
+ * A key covers all that the bytes of an image depend on, each item with its length before it, so that no
+ * two lists of items make the same bytes. / */
 #include "cache.h"
 
 #include <errno.h>
@@ -42,9 +41,13 @@ void rp_image_free(rp_image *image) {
   *image = (rp_image){0};
 }
 
-/* Keys ----------------------------------------------------------------------------------------------------------- */
+/* ---- Keys */
 
-typedef struct items { char *bytes; size_t size, room; bool failed; } items;
+typedef struct items {
+  char *bytes;
+  size_t size, room;
+  bool failed;
+} items;
 
 static void add_bytes(items *list, const void *bytes, size_t size) {
   uint64_t length = size;
@@ -57,7 +60,9 @@ static void add_bytes(items *list, const void *bytes, size_t size) {
   list->size += sizeof length + size;
 }
 
-static void add_text(items *list, const char *text) { add_bytes(list, text ? text : "", text ? strlen(text) : 0); }
+static void add_text(items *list, const char *text) {
+  add_bytes(list, text ? text : "", text ? strlen(text) : 0);
+}
 
 static void add_number(items *list, uint64_t number) { add_bytes(list, &number, sizeof number); }
 
@@ -81,8 +86,8 @@ static void add_source(items *list, const rp_source *source) {
 }
 
 /* compiler: NULL for a prebuilt entry. */
-static rp_status make_key(const rp_device_ops *ops, const char *arch, const rp_source *source, const char *compiler,
-                          rp_key *out) {
+static rp_status make_key(const rp_device_ops *ops, const char *arch, const rp_source *source,
+                          const char *compiler, rp_key *out) {
   items list = {0};
   add_number(&list, LAYOUT);
   add_text(&list, RP_VERSION);
@@ -96,14 +101,15 @@ static rp_status make_key(const rp_device_ops *ops, const char *arch, const rp_s
   return list.failed ? RP_NOMEM : RP_OK;
 }
 
-/* Places --------------------------------------------------------------------------------------------------------- */
+/* ---- Places */
 
 /* Where the user's entries lie; false: nowhere. */
 static bool user_path(char *out, size_t room) {
   const char *own = getenv("REPRISE_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *user = getenv("HOME");
   int length = -1;
   if (own && *own) length = snprintf(out, room, "%s", own);
-  else if (xdg && *xdg == '/') length = snprintf(out, room, "%s/reprise", xdg); /* the standard wants absolute ones */
+  else if (xdg && *xdg == '/')
+    length = snprintf(out, room, "%s/reprise", xdg); /* the standard wants absolute ones */
   else if (user && *user) length = snprintf(out, room, "%s/.cache/reprise", user);
   return length > 0 && (size_t)length < room;
 }
@@ -113,8 +119,8 @@ static int open_user(void) {
   return user_path(path, sizeof path) ? rp_folder_open(path, 0700) : -1;
 }
 
-static rp_status get_prebuilt(const rp_device_ops *ops, const char *arch, const rp_source *source, rp_image *out,
-                              rp_found *found) {
+static rp_status get_prebuilt(const rp_device_ops *ops, const char *arch, const rp_source *source,
+                              rp_image *out, rp_found *found) {
   char path[4096];
   int length = snprintf(path, sizeof path, "%s/prebuilt", rp_home());
   int folder = (size_t)length < sizeof path ? rp_folder_open(path, 0) : -1;
@@ -138,9 +144,10 @@ static rp_status compile(const rp_device_ops *ops, const char *arch, const rp_so
                  source->kernel_count);
 }
 
-/* Compiles an entry that is not in the folder, or is bad there, unless another process has made it meanwhile. */
-static rp_status fill(int folder, const rp_key *key, const rp_device_ops *ops, const char *arch, const rp_source *source,
-                      rp_image *out) {
+/* Compiles an entry that is not in the folder, or is bad there, unless another process has made it
+ * meanwhile. */
+static rp_status fill(int folder, const rp_key *key, const rp_device_ops *ops, const char *arch,
+                      const rp_source *source, rp_image *out) {
   int lock;
   rp_found found = RP_FOUND_NONE;
   RP_TRY(rp_folder_lock(folder, key, &lock));
@@ -150,7 +157,8 @@ static rp_status fill(int folder, const rp_key *key, const rp_device_ops *ops, c
   } else if (status == RP_OK) {
     status = compile(ops, arch, source, out);
     if (status == RP_OK && found == RP_FOUND_BAD) counts.rebuilt++;
-    if (status == RP_OK) (void)rp_folder_write(folder, key, out, 0600); /* a full disk costs the next start time only */
+    if (status == RP_OK)
+      (void)rp_folder_write(folder, key, out, 0600); /* a full disk costs the next start time only */
   }
   if (lock >= 0) close(lock);
   return status;
@@ -170,7 +178,8 @@ rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_sour
   RP_TRY(get_prebuilt(ops, arch, source, out, &found));
   if (found == RP_FOUND_GOOD) return RP_OK;
   char compiler[1024];
-  if (ops->compiler_key(compiler, sizeof compiler) != RP_OK) return compile(ops, arch, source, out); /* says why */
+  if (ops->compiler_key(compiler, sizeof compiler) != RP_OK)
+    return compile(ops, arch, source, out); /* says why */
   rp_key key;
   RP_TRY(make_key(ops, arch, source, compiler, &key));
   int folder = open_user();
@@ -180,7 +189,8 @@ rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_sour
   return status;
 }
 
-rp_status rp_cache_build(const char *folder, const rp_device_ops *ops, const char *arch, const rp_source *source) {
+rp_status rp_cache_build(const char *folder, const rp_device_ops *ops, const char *arch,
+                         const rp_source *source) {
   rp_key key;
   rp_image image;
   RP_TRY(make_key(ops, arch, source, NULL, &key));

@@ -1,4 +1,5 @@
-/* folder.c - see folder.h. Entries are opened relative to the folder that was checked, never through its path again. */
+/* folder.c - see folder.h. Entries are opened relative to the folder that was checked, never through its
+ * path again. */
 #include "folder.h"
 
 #include <errno.h>
@@ -21,7 +22,8 @@ enum { MAGIC = 8, HASH = 16, HEAD = MAGIC + HASH, ENTRY_MIB = 1024 };
 rp_key rp_key_of(const void *bytes, size_t size) {
   XXH128_hash_t hash = XXH3_128bits(bytes, size);
   rp_key key = {.low = hash.low64, .high = hash.high64};
-  snprintf(key.text, sizeof key.text, "%016llx%016llx", (unsigned long long)key.high, (unsigned long long)key.low);
+  snprintf(key.text, sizeof key.text, "%016llx%016llx", (unsigned long long)key.high,
+           (unsigned long long)key.low);
   return key;
 }
 
@@ -31,7 +33,7 @@ static void hash_rest(const rp_key *key, const char *entry, size_t size, unsigne
   memcpy(out, canonical.digest, HASH);
 }
 
-/* Folders -------------------------------------------------------------------------------------------------------- */
+/* ---- Folders */
 
 static void make_folders(const char *path, unsigned mode) {
   char part[4096];
@@ -57,7 +59,7 @@ int rp_folder_open(const char *path, unsigned create) {
   return -1;
 }
 
-/* Reading -------------------------------------------------------------------------------------------------------- */
+/* ---- Reading */
 
 static uint64_t get_number(const char *at) {
   uint64_t number = 0;
@@ -146,7 +148,7 @@ rp_status rp_folder_read(int folder, const rp_key *key, size_t symbols, rp_image
   return RP_OK;
 }
 
-/* Writing -------------------------------------------------------------------------------------------------------- */
+/* ---- Writing */
 
 static char *put(char *at, const void *from, size_t size) { return (char *)memcpy(at, from, size) + size; }
 
@@ -164,7 +166,8 @@ static size_t entry_size(const rp_image *image) {
 static void make_entry(const rp_key *key, const rp_image *image, char *entry, size_t size) {
   char *at = put(entry, magic, MAGIC) + HASH;
   at = put_number(at, image->symbol_count);
-  for (size_t i = 0; i < image->symbol_count; i++) at = put(at, image->symbols[i], strlen(image->symbols[i]) + 1);
+  for (size_t i = 0; i < image->symbol_count; i++)
+    at = put(at, image->symbols[i], strlen(image->symbols[i]) + 1);
   at = put_number(at, image->size);
   put(at, image->bytes, image->size);
   unsigned char hash[HASH];
@@ -201,7 +204,10 @@ static bool store(int folder, const rp_key *key, const char *entry, size_t size,
   if (fd < 0) return false;
   bool written = write_exactly(fd, entry, size);
   int why = errno;
-  if (close(fd) != 0 && written) { written = false; why = errno; }
+  if (close(fd) != 0 && written) {
+    written = false;
+    why = errno;
+  }
   if (written && renameat(folder, name, folder, key->text) == 0) return true;
   if (written) why = errno;
   unlinkat(folder, name, 0);
@@ -220,15 +226,16 @@ rp_status rp_folder_write(int folder, const rp_key *key, const rp_image *image, 
   return stored ? RP_OK : rp_fail(RP_IO, "writing entry %s: %s", key->text, strerror(why));
 }
 
-/* Locking -------------------------------------------------------------------------------------------------------- */
+/* ---- Locking */
 
 enum { LOCK_TURNS = 12000, LOCK_TURN_MS = 5 };
 
-/* One file for all keys; a key locks one byte of it. Such locks belong to the open file: threads exclude each other,
- * and a process that dies leaves none behind. */
+/* One file for all keys; a key locks one byte of it. Such locks belong to the open file: threads exclude
+ * each other, and a process that dies leaves none behind. */
 rp_status rp_folder_lock(int folder, const rp_key *key, int *lock) {
   int fd = openat(folder, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-  struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(key->low & 0x3fffffff), .l_len = 1};
+  struct flock byte = {
+      .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)(key->low & 0x3fffffff), .l_len = 1};
   *lock = fd;
   for (int i = 0; fd >= 0 && i < LOCK_TURNS; i++) {
     if (fcntl(fd, F_OFD_SETLK, &byte) == 0) return RP_OK;

@@ -1,12 +1,11 @@
-/* include.c - see include.h. The list is also the queue: each header that is found is read, appended, and later scanned
- * in its turn, so headers that include each other end.
- */
+/* include.c - see include.h. The list is also the queue: each header that is found is read, appended, and
+ * later scanned in its turn, so headers that include each other end. / */
 #include "include.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,9 +15,11 @@
 
 enum { TEXT_MIB = 64 };
 
-/* Files ---------------------------------------------------------------------------------------------------------- */
+/* ---- Files */
 
-static rp_status refuse_file(const char *path) { return rp_fail(RP_IO, "reading %s: %s", path, strerror(errno)); }
+static rp_status refuse_file(const char *path) {
+  return rp_fail(RP_IO, "reading %s: %s", path, strerror(errno));
+}
 
 /* Reads to the end: a size asked for beforehand is only a guess (pipes, files that grow). */
 static rp_status read_all(int fd, const char *path, char **text, size_t *size) {
@@ -38,7 +39,8 @@ static rp_status read_all(int fd, const char *path, char **text, size_t *size) {
 
 static rp_status check_text(const char *path, const char *text, size_t size) {
   const char *nul = memchr(text, 0, size);
-  return nul ? rp_fail(RP_FORMAT, "reading %s: byte %zu is NUL: this is no text", path, (size_t)(nul - text)) : RP_OK;
+  return nul ? rp_fail(RP_FORMAT, "reading %s: byte %zu is NUL: this is no text", path, (size_t)(nul - text))
+             : RP_OK;
 }
 
 rp_status rp_text_read(const char *path, char **out) {
@@ -54,7 +56,7 @@ rp_status rp_text_read(const char *path, char **out) {
   return status;
 }
 
-/* Places --------------------------------------------------------------------------------------------------------- */
+/* ---- Places */
 
 /* folder + between + name; an absolute name stays itself. NULL: out of memory. */
 static char *join(const char *folder, size_t folder_length, const char *between, const char *name) {
@@ -76,17 +78,18 @@ static bool is_file(const char *path) {
   return stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
 }
 
-/* Finding -------------------------------------------------------------------------------------------------------- */
+/* ---- Finding */
 
 typedef struct finder {
-  const char *path, *name;   /* of the including file: NULL if it has no path; for messages */
+  const char *path, *name; /* of the including file: NULL if it has no path; for messages */
   rp_includes *out;
 } finder;
 
 /* The file that a name means. *path: rp_alloc'ed; NULL if it is nowhere. */
 static rp_status locate(const finder *f, const char *name, char **path) {
   for (int i = 0; i < 2; i++) {
-    *path = i ? join(rp_home(), strlen(rp_home()), "/kernels/", name) : join(f->path, folder_of(f->path), "", name);
+    *path = i ? join(rp_home(), strlen(rp_home()), "/kernels/", name)
+              : join(f->path, folder_of(f->path), "", name);
     if (!*path) return RP_NOMEM;
     if (is_file(*path)) return RP_OK;
     rp_free(*path);
@@ -98,8 +101,11 @@ static rp_status locate(const finder *f, const char *name, char **path) {
 static rp_status refuse_missing(const finder *f, int line, const char *name) {
   size_t length = folder_of(f->path);
   if (*name == '/') return rp_fail(RP_MISSING, "%s:%d: cannot find \"%s\"", f->name, line, name);
-  return rp_fail(RP_MISSING, "%s:%d: cannot find \"%s\" (looked in %.*s, %s/kernels; a header of the compiler's own is "
-                 "written <%s>)", f->name, line, name, length > 1 ? (int)length - 1 : 1, length ? f->path : ".", rp_home(), name);
+  return rp_fail(RP_MISSING,
+                 "%s:%d: cannot find \"%s\" (looked in %.*s, %s/kernels; a header of the compiler's own is "
+                 "written <%s>)",
+                 f->name, line, name, length > 1 ? (int)length - 1 : 1, length ? f->path : ".", rp_home(),
+                 name);
 }
 
 static rp_status append(rp_includes *out, const char *name, char *text, char *path) {
@@ -116,8 +122,8 @@ static rp_status append(rp_includes *out, const char *name, char *text, char *pa
 /* A name that is in the list already must mean the same bytes. */
 static rp_status check_same(const finder *f, int line, size_t index, const char *path, const char *text) {
   if (strcmp(f->out->headers[index].text, text) == 0) return RP_OK;
-  return rp_fail(RP_FORMAT, "%s:%d: \"%s\" means %s here and %s elsewhere: give one of them another name", f->name, line,
-                 f->out->headers[index].name, path, f->out->paths[index]);
+  return rp_fail(RP_FORMAT, "%s:%d: \"%s\" means %s here and %s elsewhere: give one of them another name",
+                 f->name, line, f->out->headers[index].name, path, f->out->paths[index]);
 }
 
 /* Takes the file `path` into the list as `name`. The list owns path afterwards, or it is freed. */

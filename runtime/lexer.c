@@ -1,6 +1,6 @@
-/* lexer.c - see lexer.h. The phases of translation that matter here, in one pass: a backslash before the end of a line
- * joins lines (not in raw strings), comments are blanks, `'` inside a number separates digits.
- */
+/* lexer.c - see lexer.h. The phases of translation that matter here, in one pass: a backslash before the
+ * end of a line joins lines (not in raw strings), comments are blanks, `'` inside a number separates
+ * digits. / */
 #include "lexer.h"
 
 #include <string.h>
@@ -52,8 +52,10 @@ static void skip_blank(rp_lexer *lexer, bool inside) {
     size_t joined = splice(lexer->at, lexer->end);
     if (joined) step_over(lexer, joined);
     else if (lexer->at == lexer->end || (inside && *lexer->at == '\n')) return;
-    else if (*lexer->at == '\n') { step(lexer); lexer->fresh = true; }
-    else if (memchr(" \t\r\v\f", *lexer->at, 5)) lexer->at++;
+    else if (*lexer->at == '\n') {
+      step(lexer);
+      lexer->fresh = true;
+    } else if (memchr(" \t\r\v\f", *lexer->at, 5)) lexer->at++;
     else if (starts(lexer, "//")) skip_line(lexer);
     else if (starts(lexer, "/*")) skip_comment(lexer);
     else return;
@@ -77,12 +79,18 @@ static void take_string(rp_lexer *lexer) {
 static void take_raw(rp_lexer *lexer) {
   const char *mark = lexer->at + 1, *open = mark;
   while (open < lexer->end && open - mark <= 16 && !memchr("()\\ \t\n\"", *open, 7)) open++;
-  if (open == lexer->end || *open != '(') { take_string(lexer); return; }
+  if (open == lexer->end || *open != '(') {
+    take_string(lexer);
+    return;
+  }
   size_t length = (size_t)(open - mark);
   while (lexer->at < lexer->end) {
     bool closes = lexer->at > open && *lexer->at == ')' && (size_t)(lexer->end - lexer->at) > length + 1 &&
                   memcmp(lexer->at + 1, mark, length) == 0 && lexer->at[1 + length] == '"';
-    if (closes) { step_over(lexer, length + 2); return; }
+    if (closes) {
+      step_over(lexer, length + 2);
+      return;
+    }
     step(lexer);
   }
 }
@@ -95,11 +103,15 @@ static bool one_of(const char *at, size_t length, const char *const *list) {
 
 /* A word, or the string that it turns out to be the prefix of. */
 static rp_token_kind take_word(rp_lexer *lexer) {
-  static const char *const raw[] = {"R", "LR", "uR", "UR", "u8R", NULL}, *const plain[] = {"L", "u", "U", "u8", NULL};
+  static const char *const raw[] = {"R", "LR", "uR", "UR", "u8R", NULL}, *const plain[] = {"L", "u", "U",
+                                                                                           "u8", NULL};
   const char *from = lexer->at;
   while (lexer->at < lexer->end && (letter(*lexer->at) || digit(*lexer->at))) lexer->at++;
   size_t length = (size_t)(lexer->at - from);
-  if (starts(lexer, "\"") && one_of(from, length, raw)) { take_raw(lexer); return RP_TOKEN_STRING; }
+  if (starts(lexer, "\"") && one_of(from, length, raw)) {
+    take_raw(lexer);
+    return RP_TOKEN_STRING;
+  }
   if ((starts(lexer, "\"") || starts(lexer, "'")) && one_of(from, length, plain)) {
     take_string(lexer);
     return RP_TOKEN_STRING;
@@ -119,7 +131,10 @@ static void take_number(rp_lexer *lexer) {
 static rp_token_kind take(rp_lexer *lexer) {
   char c = *lexer->at;
   if (letter(c)) return take_word(lexer);
-  if (c == '"' || c == '\'') { take_string(lexer); return RP_TOKEN_STRING; }
+  if (c == '"' || c == '\'') {
+    take_string(lexer);
+    return RP_TOKEN_STRING;
+  }
   if (digit(c) || (c == '.' && lexer->at + 1 < lexer->end && digit(lexer->at[1]))) {
     take_number(lexer);
     return RP_TOKEN_NUMBER;
@@ -159,7 +174,10 @@ static void skip_group(rp_lexer *lexer) {
     if (token.kind != RP_TOKEN_DIRECTIVE) continue;
     rp_directive what = rp_token_directive(token, &rest);
     bool ends = what == RP_DIRECTIVE_ELSE || what == RP_DIRECTIVE_ENDIF;
-    if (depth == 0 && ends) { *lexer = before; return; }
+    if (depth == 0 && ends) {
+      *lexer = before;
+      return;
+    }
     depth += (what == RP_DIRECTIVE_IF) - (what == RP_DIRECTIVE_ENDIF);
   }
 }

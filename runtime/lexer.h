@@ -1,9 +1,8 @@
 /* lexer.h - C++ source text as tokens: just enough to find includes and kernel signatures.
  *
- * Comments vanish, a continued line is one line, a string (raw ones too) is one token, a preprocessor directive is one
- * token. The group under `#if 0` is skipped like a comment. Tokens point into the text, nothing is allocated.
- * A word that is broken by a line continuation is seen as two words.
- */
+ * Comments vanish, a continued line is one line, a string (raw ones too) is one token, a preprocessor
+ * directive is one token. The group under `#if 0` is skipped like a comment. Tokens point into the text,
+ * nothing is allocated. A word that is broken by a line continuation is seen as two words. / */
 #ifndef RP_LEXER_H
 #define RP_LEXER_H
 
@@ -29,11 +28,17 @@ typedef struct rp_token {
 typedef struct rp_lexer { /* a value: a copy looks ahead */
   const char *at, *end;
   int line;
-  bool fresh;             /* nothing but blanks since the line began: # is a directive */
+  bool fresh; /* nothing but blanks since the line began: # is a directive */
 } rp_lexer;
 
-typedef enum rp_directive { RP_DIRECTIVE_IF, RP_DIRECTIVE_ELSE, RP_DIRECTIVE_ENDIF, RP_DIRECTIVE_DEFINE,
-                            RP_DIRECTIVE_INCLUDE, RP_DIRECTIVE_OTHER } rp_directive;
+typedef enum rp_directive {
+  RP_DIRECTIVE_IF,
+  RP_DIRECTIVE_ELSE,
+  RP_DIRECTIVE_ENDIF,
+  RP_DIRECTIVE_DEFINE,
+  RP_DIRECTIVE_INCLUDE,
+  RP_DIRECTIVE_OTHER
+} rp_directive;
 
 rp_lexer rp_lexer_of(const char *text);
 rp_token rp_lexer_next(rp_lexer *lexer);

@@ -1,4 +1,5 @@
-/* program.c - from a source to kernels that can be launched: read, check, resolve, scan, compile or find, load. */
+/* program.c - from a source to kernels that can be launched: read, check, resolve, scan, compile or find,
+ * load. */
 #include "program.h"
 
 #include <stdio.h>
@@ -9,14 +10,19 @@
 #include "include.h"
 #include "mem.h"
 
-/* Defines -------------------------------------------------------------------------------------------------------- */
+/* ---- Defines */
 
 static const char keywords[] = /* C++17's, and what the preprocessor keeps; a space round each */
-    " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class compl const "
-    "const_cast constexpr continue decltype default defined delete do double dynamic_cast else enum explicit export "
-    "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator "
-    "or or_eq private protected public register reinterpret_cast return short signed sizeof static static_assert "
-    "static_cast struct switch template this thread_local throw true try typedef typeid typename union unsigned using "
+    " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t class "
+    "compl const "
+    "const_cast constexpr continue decltype default defined delete do double dynamic_cast else enum explicit "
+    "export "
+    "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr "
+    "operator "
+    "or or_eq private protected public register reinterpret_cast return short signed sizeof static "
+    "static_assert "
+    "static_cast struct switch template this thread_local throw true try typedef typeid typename union "
+    "unsigned using "
     "virtual void volatile wchar_t while xor xor_eq __VA_ARGS__ __has_include __cplusplus __FILE__ __LINE__ ";
 
 static bool is_keyword(const char *name) {
@@ -52,7 +58,8 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const rp_define *)a)->name, ((const rp_define *)b)->name);
 }
 
-/* The defines in order of their names, which are unique: the caller's order (a Lua table has none) changes no key. */
+/* The defines in order of their names, which are unique: the caller's order (a Lua table has none) changes
+ * no key. */
 static rp_status sort_defines(const char *name, const rp_program_spec *spec, rp_define **out) {
   for (size_t i = 0; i < spec->define_count; i++) RP_TRY(check_define(name, &spec->defines[i]));
   rp_define *list = rp_alloc_zero(spec->define_count, sizeof *list);
@@ -70,16 +77,16 @@ static rp_status sort_defines(const char *name, const rp_program_spec *spec, rp_
   return RP_OK;
 }
 
-/* Sources -------------------------------------------------------------------------------------------------------- */
+/* ---- Sources */
 
-typedef struct unit {         /* a source with all it needs, before it is compiled */
-  const char *name;           /* borrowed from the spec */
-  char *text;                 /* owned if it came from a file, else NULL */
+typedef struct unit { /* a source with all it needs, before it is compiled */
+  const char *name;   /* borrowed from the spec */
+  char *text;         /* owned if it came from a file, else NULL */
   rp_define *defines;
   rp_includes includes;
-  rp_signature *kernels;      /* moves to the program */
+  rp_signature *kernels; /* moves to the program */
   size_t kernel_count;
-  rp_source source;           /* points to the rest */
+  rp_source source; /* points to the rest */
 } unit;
 
 static void unit_free(unit *u) {
@@ -94,16 +101,20 @@ static rp_status unit_scan(unit *u, const rp_program_spec *spec, const char *tex
   RP_TRY(rp_includes_find(spec->file, u->name, text, &u->includes));
   RP_TRY(rp_signatures_scan(u->name, text, u->defines, spec->define_count, &u->kernels, &u->kernel_count));
   if (u->kernel_count == 0)
-    return rp_fail(RP_FORMAT, "compiling %s: it defines no kernel: expected `KERNEL void name(...) { ... }` or "
-                   "`__global__ void name(...) { ... }`", u->name);
-  u->source = (rp_source){u->name, text, u->defines, spec->define_count, u->includes.headers, u->includes.count,
-                          u->kernels, u->kernel_count};
+    return rp_fail(RP_FORMAT,
+                   "compiling %s: it defines no kernel: expected `KERNEL void name(...) { ... }` or "
+                   "`__global__ void name(...) { ... }`",
+                   u->name);
+  u->source =
+      (rp_source){u->name,           text,       u->defines,     spec->define_count, u->includes.headers,
+                  u->includes.count, u->kernels, u->kernel_count};
   return RP_OK;
 }
 
 /* On failure nothing is left to free. */
 static rp_status unit_open(unit *u, const rp_program_spec *spec) {
-  if (!spec->file == !spec->text) return rp_fail(RP_ARGUMENT, "compiling: expected either a file or a source text");
+  if (!spec->file == !spec->text)
+    return rp_fail(RP_ARGUMENT, "compiling: expected either a file or a source text");
   *u = (unit){.name = spec->file ? spec->file : spec->name ? spec->name : "source"};
   if (spec->file) RP_TRY(rp_text_read(spec->file, &u->text));
   rp_status status = unit_scan(u, spec, spec->file ? u->text : spec->text);
@@ -111,7 +122,7 @@ static rp_status unit_open(unit *u, const rp_program_spec *spec) {
   return status;
 }
 
-/* Programs ------------------------------------------------------------------------------------------------------- */
+/* ---- Programs */
 
 static void program_free(rp_program *prog) {
   rp_device *dev = prog->device;
@@ -127,8 +138,11 @@ static void program_free(rp_program *prog) {
 static rp_status program_new(rp_device *dev, unit *u, rp_program **out) {
   rp_program *prog = rp_alloc_zero(1, sizeof *prog);
   if (!prog) return RP_NOMEM;
-  *prog = (rp_program){.device = rp_device_retain(dev), .count = 1, .signatures = u->kernels,
-                       .kernel_count = u->kernel_count, .name = rp_copy_text(u->name)};
+  *prog = (rp_program){.device = rp_device_retain(dev),
+                       .count = 1,
+                       .signatures = u->kernels,
+                       .kernel_count = u->kernel_count,
+                       .name = rp_copy_text(u->name)};
   u->kernels = NULL;
   u->kernel_count = 0;
   prog->kernels = prog->name ? rp_alloc_zero(prog->kernel_count, sizeof *prog->kernels) : NULL;
@@ -169,10 +183,12 @@ rp_status rp_program_compile(rp_device *dev, const rp_program_spec *spec, rp_pro
   return status;
 }
 
-rp_status rp_program_build(const char *kind, const char *arch, const rp_program_spec *spec, const char *folder) {
+rp_status rp_program_build(const char *kind, const char *arch, const rp_program_spec *spec,
+                           const char *folder) {
   unit u;
   const rp_device_ops *ops = rp_device_kind(kind);
-  if (!ops) return rp_fail(RP_UNSUPPORTED, "building kernels: this program knows no device of kind \"%s\"", kind);
+  if (!ops)
+    return rp_fail(RP_UNSUPPORTED, "building kernels: this program knows no device of kind \"%s\"", kind);
   RP_TRY(unit_open(&u, spec));
   rp_status status = rp_cache_build(folder, ops, arch, &u.source);
   unit_free(&u);

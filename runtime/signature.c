@@ -1,8 +1,8 @@
 /* signature.c - finds the kernels of a source and reads what they promise.
  *
- * One pass over the tokens follows braces and #if. Where KERNEL or __global__ begins a definition, its head is read by
- * formal.c; then the words of its body are held against vocabulary.c until its braces close.
- */
+ * One pass over the tokens follows braces and #if. Where KERNEL or __global__ begins a definition, its
+ * head is read by formal.c; then the words of its body are held against vocabulary.c until its braces
+ * close. / */
 #include "signature.h"
 
 #include <stdio.h>
@@ -11,27 +11,31 @@
 #include "formal.h"
 #include "mem.h"
 
-enum { NESTED = 64 };         /* braces whose kind is known; #if inside #if */
+enum { NESTED = 64 }; /* braces whose kind is known; #if inside #if */
 
 typedef struct scanner {
   rp_place place;
   const char *text;
   rp_lexer lexer;
-  rp_token before;            /* the token before the one at hand */
-  int depth;                  /* open braces */
-  char opened_by[NESTED];     /* 'C' extern "C", 'N' namespace, 'o' anything else */
-  int opened_at[NESTED];      /* lines */
-  int ifs, if_line[NESTED], if_depth[NESTED]; /* open #ifs: line, and braces open at the #if */
+  rp_token before;                                     /* the token before the one at hand */
+  int depth;                                           /* open braces */
+  char opened_by[NESTED];                              /* 'C' extern "C", 'N' namespace, 'o' anything else */
+  int opened_at[NESTED];                               /* lines */
+  int ifs, if_line[NESTED], if_depth[NESTED];          /* open #ifs: line, and braces open at the #if */
   bool template_seen, extern_c, waits, namespace_seen; /* in the declaration at hand */
   bool in_body, body_global;
-  int body_depth, body_line;  /* depth around the body */
+  int body_depth, body_line; /* depth around the body */
   rp_signature *list;
   size_t count, room;
 } scanner;
 
-static void begin_declaration(scanner *s) { s->template_seen = s->extern_c = s->waits = s->namespace_seen = false; }
+static void begin_declaration(scanner *s) {
+  s->template_seen = s->extern_c = s->waits = s->namespace_seen = false;
+}
 
-static rp_status fail_at(const scanner *s, int line, rp_status status) { return rp_place_fail(&s->place, line, status); }
+static rp_status fail_at(const scanner *s, int line, rp_status status) {
+  return rp_place_fail(&s->place, line, status);
+}
 
 /* The outermost open brace of a kind; -1: none. */
 static int open_brace(const scanner *s, char kind) {
@@ -48,7 +52,7 @@ static void open_one(scanner *s, rp_token token, char kind) {
   s->depth++;
 }
 
-/* Directives ----------------------------------------------------------------------------------------------------- */
+/* ---- Directives */
 
 /* A kernel made by a macro cannot be seen. */
 static rp_status check_macro(const scanner *s, rp_lexer rest) {
@@ -56,15 +60,19 @@ static rp_status check_macro(const scanner *s, rp_lexer rest) {
   while ((token = rp_lexer_next(&rest)).kind != RP_TOKEN_END) {
     if (!rp_token_is(token, "KERNEL") && !rp_token_is(token, "__global__")) continue;
     if (!rp_token_is(rp_lexer_peek(&rest), "void")) continue;
-    return fail_at(s, name.line, rp_fail(RP_FORMAT,
-                   "macro %.*s makes a kernel: signatures are read before macros are expanded: write the kernel out, "
-                   "and give what varies in define", (int)name.length, name.at));
+    return fail_at(s, name.line,
+                   rp_fail(RP_FORMAT,
+                           "macro %.*s makes a kernel: signatures are read before macros are expanded: write "
+                           "the kernel out, "
+                           "and give what varies in define",
+                           (int)name.length, name.at));
   }
   return RP_OK;
 }
 
 static rp_status take_if(scanner *s, int line) {
-  if (s->ifs == NESTED) return fail_at(s, line, rp_fail(RP_FORMAT, "#if is nested more than %d deep", NESTED));
+  if (s->ifs == NESTED)
+    return fail_at(s, line, rp_fail(RP_FORMAT, "#if is nested more than %d deep", NESTED));
   s->if_line[s->ifs] = line;
   s->if_depth[s->ifs++] = s->depth;
   return RP_OK;
@@ -74,15 +82,22 @@ static rp_status take_if(scanner *s, int line) {
 static rp_status take_directive(scanner *s, rp_token token) {
   rp_lexer rest;
   switch (rp_token_directive(token, &rest)) {
-    case RP_DIRECTIVE_IF: return take_if(s, token.line);
-    case RP_DIRECTIVE_ELSE: if (s->ifs) s->depth = s->if_depth[s->ifs - 1]; return RP_OK;
-    case RP_DIRECTIVE_ENDIF: if (s->ifs) s->ifs--; return RP_OK;
-    case RP_DIRECTIVE_DEFINE: return check_macro(s, rest);
-    default: return RP_OK;
+  case RP_DIRECTIVE_IF:
+    return take_if(s, token.line);
+  case RP_DIRECTIVE_ELSE:
+    if (s->ifs) s->depth = s->if_depth[s->ifs - 1];
+    return RP_OK;
+  case RP_DIRECTIVE_ENDIF:
+    if (s->ifs) s->ifs--;
+    return RP_OK;
+  case RP_DIRECTIVE_DEFINE:
+    return check_macro(s, rest);
+  default:
+    return RP_OK;
   }
 }
 
-/* Heads ---------------------------------------------------------------------------------------------------------- */
+/* ---- Heads */
 
 /* Past a group in parentheses, brackets or braces whose opening mark is next. */
 static void skip_group(rp_lexer *lexer) {
@@ -96,8 +111,8 @@ static void skip_group(rp_lexer *lexer) {
   } while (depth > 0);
 }
 
-typedef struct head {         /* what stands between KERNEL or __global__ and the parameter list */
-  rp_token name, result;      /* result: a word or mark of a type that is not void */
+typedef struct head {    /* what stands between KERNEL or __global__ and the parameter list */
+  rp_token name, result; /* result: a word or mark of a type that is not void */
   bool found, extern_c, waits, special;
 } head;
 
@@ -110,14 +125,16 @@ static bool attribute(rp_token word) {
 }
 
 static bool plain(rp_token word) {
-  static const char *const list[] = {"void", "static", "inline", "extern", "__noinline__", "__forceinline__",
-                                     "__global__", "KERNEL", "const", NULL};
+  static const char *const list[] = {
+      "void",       "static", "inline", "extern", "__noinline__", "__forceinline__",
+      "__global__", "KERNEL", "const",  NULL};
   for (const char *const *p = list; *p; p++)
     if (rp_token_is(word, *p)) return true;
   return false;
 }
 
-/* Reads up to the opening parenthesis of the parameters, taken too. Not found: this is no kernel, the lexer is lost. */
+/* Reads up to the opening parenthesis of the parameters, taken too. Not found: this is no kernel, the
+ * lexer is lost. */
 static head read_head(rp_lexer *lexer) {
   head h = {.found = false};
   rp_token first = rp_lexer_peek(lexer);
@@ -151,23 +168,30 @@ static head read_head(rp_lexer *lexer) {
 static rp_status check_position(const scanner *s, const head *h) {
   int around = open_brace(s, 'o'), space = open_brace(s, 'N');
   if (s->template_seen || h->special)
-    return rp_fail(RP_FORMAT, "a template cannot be launched: write the kernel for one type, and give the type in define");
+    return rp_fail(
+        RP_FORMAT,
+        "a template cannot be launched: write the kernel for one type, and give the type in define");
   if (h->result.length)
     return rp_fail(RP_FORMAT, "returns `%.*s`: a kernel returns void", (int)h->result.length, h->result.at);
   if (s->ifs)
-    return rp_fail(RP_FORMAT, "stands under the #if of line %d: signatures are read before the preprocessor runs: "
-                   "move the #if into the body, or into another file", s->if_line[s->ifs - 1]);
+    return rp_fail(RP_FORMAT,
+                   "stands under the #if of line %d: signatures are read before the preprocessor runs: "
+                   "move the #if into the body, or into another file",
+                   s->if_line[s->ifs - 1]);
   if (around >= 0)
-    return rp_fail(RP_FORMAT, "does not stand at the top level: the brace of line %d is still open", s->opened_at[around]);
+    return rp_fail(RP_FORMAT, "does not stand at the top level: the brace of line %d is still open",
+                   s->opened_at[around]);
   if (space >= 0)
-    return rp_fail(RP_FORMAT, "stands in the namespace of line %d: move it to the top level", s->opened_at[space]);
+    return rp_fail(RP_FORMAT, "stands in the namespace of line %d: move it to the top level",
+                   s->opened_at[space]);
   return RP_OK;
 }
 
 static rp_status check_twice(const scanner *s, const char *name) {
   for (size_t i = 0; i + 1 < s->count; i++)
     if (strcmp(s->list[i].name, name) == 0)
-      return rp_fail(RP_FORMAT, "is defined twice, first in line %d: kernels are found by name, so names are unique",
+      return rp_fail(RP_FORMAT,
+                     "is defined twice, first in line %d: kernels are found by name, so names are unique",
                      s->list[i].line);
   return RP_OK;
 }
@@ -238,7 +262,7 @@ static rp_status take_head(scanner *s, bool global) {
   return RP_OK;
 }
 
-/* The pass ------------------------------------------------------------------------------------------------------- */
+/* ---- The pass */
 
 static rp_status take_word(scanner *s, rp_token word) {
   bool global = rp_token_is(word, "__global__");
@@ -268,11 +292,18 @@ static void take_mark(scanner *s, rp_token mark) {
 
 static rp_status take_token(scanner *s, rp_token token) {
   switch (token.kind) {
-    case RP_TOKEN_DIRECTIVE: return take_directive(s, token);
-    case RP_TOKEN_WORD: return take_word(s, token);
-    case RP_TOKEN_STRING: s->extern_c |= rp_token_is(s->before, "extern") && rp_token_is(token, "\"C\""); return RP_OK;
-    case RP_TOKEN_MARK: take_mark(s, token); return RP_OK;
-    default: return RP_OK;
+  case RP_TOKEN_DIRECTIVE:
+    return take_directive(s, token);
+  case RP_TOKEN_WORD:
+    return take_word(s, token);
+  case RP_TOKEN_STRING:
+    s->extern_c |= rp_token_is(s->before, "extern") && rp_token_is(token, "\"C\"");
+    return RP_OK;
+  case RP_TOKEN_MARK:
+    take_mark(s, token);
+    return RP_OK;
+  default:
+    return RP_OK;
   }
 }
 
@@ -287,8 +318,8 @@ static rp_status scan(scanner *s) {
   return fail_at(s, s->body_line, rp_fail(RP_FORMAT, "the text ends inside it: a brace is not closed"));
 }
 
-rp_status rp_signatures_scan(const char *file, const char *text, const rp_define *defines, size_t define_count,
-                             rp_signature **out, size_t *count) {
+rp_status rp_signatures_scan(const char *file, const char *text, const rp_define *defines,
+                             size_t define_count, rp_signature **out, size_t *count) {
   scanner s = {.place = {file, NULL, defines, define_count}, .text = text, .lexer = rp_lexer_of(text)};
   rp_status status = scan(&s);
   if (status != RP_OK) {

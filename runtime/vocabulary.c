@@ -1,15 +1,18 @@
 /* vocabulary.c - the two languages a kernel may be written in, and the remedy when one speaks both.
  *
- * KERNEL knows the names of prelude.cuh, which mean one thread a block on the CPU; __global__ knows CUDA's. A prelude
- * name that the source gives a meaning of its own (#define THREADS 256, template <int BLOCK>) is the user's.
- */
+ * KERNEL knows the names of prelude.cuh, which mean one thread a block on the CPU; __global__ knows
+ * CUDA's. A prelude name that the source gives a meaning of its own (#define THREADS 256, template <int
+ * BLOCK>) is the user's. / */
 #include <string.h>
 
 #include "formal.h"
 
-typedef struct entry { const char *name, *remedy; } entry;
+typedef struct entry {
+  const char *name, *remedy;
+} entry;
 
-static const entry cuda_names[] = { /* those with underscores are only beginnings; what KERNEL has instead */
+static const entry cuda_names[] = {
+    /* those with underscores are only beginnings; what KERNEL has instead */
     {"threadIdx", "write THREAD (or WARP and LANE)"},
     {"blockIdx", "write BLOCK"},
     {"blockDim", "write THREADS (or WARPS)"},
@@ -27,13 +30,20 @@ static const entry cuda_names[] = { /* those with underscores are only beginning
     {"__activemask", "use the functions of prelude.cuh"},
 };
 
-static const entry prelude_names[] = { /* what __global__ has instead */
-    {"BLOCK", "write blockIdx.x"},         {"BLOCKS", "write gridDim.x"},
-    {"THREAD", "write threadIdx.x"},       {"THREADS", "write blockDim.x"},
-    {"WARP", "write threadIdx.x / 32"},    {"WARPS", "write blockDim.x / 32"},
-    {"LANE", "write threadIdx.x % 32"},    {"LANES", "write warpSize"},
-    {"SHARED", "write __shared__"},        {"DYNAMIC", "write extern __shared__"},
-    {"barrier", "write __syncthreads()"},  {"warp_sum", "write __shfl_down_sync in a loop"},
+static const entry prelude_names[] = {
+    /* what __global__ has instead */
+    {"BLOCK", "write blockIdx.x"},
+    {"BLOCKS", "write gridDim.x"},
+    {"THREAD", "write threadIdx.x"},
+    {"THREADS", "write blockDim.x"},
+    {"WARP", "write threadIdx.x / 32"},
+    {"WARPS", "write blockDim.x / 32"},
+    {"LANE", "write threadIdx.x % 32"},
+    {"LANES", "write warpSize"},
+    {"SHARED", "write __shared__"},
+    {"DYNAMIC", "write extern __shared__"},
+    {"barrier", "write __syncthreads()"},
+    {"warp_sum", "write __shfl_down_sync in a loop"},
     {"block_sum", "write the sum with __shared__ and __syncthreads()"},
 };
 
@@ -58,7 +68,8 @@ static const char *prelude_remedy(rp_token word, rp_token after) {
 
 /* `int BLOCK`, `float warp_sum(`, `BLOCK =`: a declaration, given the neighbours. */
 static bool declares(rp_token before, rp_token after, const rp_lexer *rest) {
-  static const char *const statements[] = {"return", "else", "do", "case", "goto", "throw", "sizeof", "and", "or", "not"};
+  static const char *const statements[] = {"return", "else",   "do",  "case", "goto",
+                                           "throw",  "sizeof", "and", "or",   "not"};
   rp_lexer ahead = *rest; /* stands behind `after` */
   if (rp_token_mark(after, '=')) return !rp_token_mark(rp_lexer_next(&ahead), '=');
   if (before.kind != RP_TOKEN_WORD) return false;
@@ -89,13 +100,13 @@ static bool users(const char *text, rp_token name) {
   return false;
 }
 
-rp_status rp_vocabulary_check(const rp_place *place, bool global, rp_token before, rp_token word, rp_token after,
-                              const char *text) {
+rp_status rp_vocabulary_check(const rp_place *place, bool global, rp_token before, rp_token word,
+                              rp_token after, const char *text) {
   bool member = rp_token_mark(before, '.') || rp_token_mark(before, '>') || rp_token_mark(before, ':');
   const char *remedy = member ? NULL : global ? prelude_remedy(word, after) : cuda_remedy(word);
   if (!remedy || (global && (rp_place_define(place, word) || users(text, word)))) return RP_OK;
-  rp_status status = rp_fail(RP_FORMAT, "uses %.*s, %s name, but is declared %s: %s, or declare it %s", (int)word.length,
-                             word.at, global ? "prelude.cuh's" : "CUDA's", global ? "__global__" : "KERNEL", remedy,
-                             global ? "KERNEL" : "__global__");
+  rp_status status = rp_fail(RP_FORMAT, "uses %.*s, %s name, but is declared %s: %s, or declare it %s",
+                             (int)word.length, word.at, global ? "prelude.cuh's" : "CUDA's",
+                             global ? "__global__" : "KERNEL", remedy, global ? "KERNEL" : "__global__");
   return rp_place_fail(place, word.line, status);
 }
