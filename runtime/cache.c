@@ -2,7 +2,8 @@
  * the user's folder, the compiler. folder.c does the rest.
  *
  * A key covers all that the bytes of an image depend on, each item with its length before it, so that no
- * two lists of items make the same bytes. / */
+ * two lists of items make the same bytes.
+ */
 #include "cache.h"
 
 #include <errno.h>

@@ -1,9 +1,11 @@
 /* folder.h - a folder of cache entries: whom to believe, how to read, how to write. Knows nothing of
  * sources.
  *
- *   entry = "RPRISE01" | xxh3-128 of the rest, seeded with the key | symbol count | symbols, NUL-ended | size | image
+ *   entry = "RPRISE01" | xxh3-128 of the rest, seeded by the key
+ *         | symbol count | symbols, NUL-ended | size of the image | image
  *
- * Numbers are 8 bytes, little-endian. The seed makes an entry that lies under another's name a bad one. / */
+ * Numbers are 8 bytes, little-endian. The seed makes an entry that lies under another's name a bad one.
+ */
 #ifndef RP_FOLDER_H
 #define RP_FOLDER_H
 

@@ -4,7 +4,8 @@
  *
  * A word that stands in `defines` is replaced by its value, as the preprocessor will do, wherever it
  * stands. What a kernel cannot be given from Lua (references, arrays, structures, pointers to pointers) is
- * refused here. / */
+ * refused here.
+ */
 #include "formal.h"
 
 #include <stdio.h>

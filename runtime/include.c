@@ -1,5 +1,6 @@
 /* include.c - see include.h. The list is also the queue: each header that is found is read, appended, and
- * later scanned in its turn, so headers that include each other end. / */
+ * later scanned in its turn, so headers that include each other end.
+ */
 #include "include.h"
 
 #include <errno.h>

@@ -2,7 +2,8 @@
  *
  * `#include "x.cuh"` is looked for beside the including file, then in <home>/kernels; <x> is the
  * compiler's business. All files found, at any depth, make one list by the names that the includes spell:
- * compilers look them up by name. / */
+ * compilers look them up by name.
+ */
 #ifndef RP_INCLUDE_H
 #define RP_INCLUDE_H
 

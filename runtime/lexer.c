@@ -1,6 +1,7 @@
 /* lexer.c - see lexer.h. The phases of translation that matter here, in one pass: a backslash before the
  * end of a line joins lines (not in raw strings), comments are blanks, `'` inside a number separates
- * digits. / */
+ * digits.
+ */
 #include "lexer.h"
 
 #include <string.h>

@@ -2,7 +2,8 @@
  *
  * Comments vanish, a continued line is one line, a string (raw ones too) is one token, a preprocessor
  * directive is one token. The group under `#if 0` is skipped like a comment. Tokens point into the text,
- * nothing is allocated. A word that is broken by a line continuation is seen as two words. / */
+ * nothing is allocated. A word that is broken by a line continuation is seen as two words.
+ */
 #ifndef RP_LEXER_H
 #define RP_LEXER_H
 

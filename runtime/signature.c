@@ -2,7 +2,8 @@
  *
  * One pass over the tokens follows braces and #if. Where KERNEL or __global__ begins a definition, its
  * head is read by formal.c; then the words of its body are held against vocabulary.c until its braces
- * close. / */
+ * close.
+ */
 #include "signature.h"
 
 #include <stdio.h>

@@ -2,7 +2,8 @@
  *
  * KERNEL knows the names of prelude.cuh, which mean one thread a block on the CPU; __global__ knows
  * CUDA's. A prelude name that the source gives a meaning of its own (#define THREADS 256, template <int
- * BLOCK>) is the user's. / */
+ * BLOCK>) is the user's.
+ */
 #include <string.h>
 
 #include "formal.h"
