@@ -12,8 +12,10 @@
  *                    it touches memory; EARLY const T * (weights) may be read above it. release_next() comes after it
  *   storage          f16 and bf16 hold numbers, float computes: to_f32(x), to_f16(x), to_bf16(x); to_f16 rounds to
  *                    nearest even and saturates at 65504
- *   packs of eight   load8, part8 (up to eight, the rest zero), weight8 (EARLY parameters only), store8; splat8, add8,
- *                    sub8, mul8, div8, fma8, max8, exp8, tanh8, erf8, sum8, most8; at8(v, i) is one of them
+ *   packs of eight   load8, weight8 (EARLY parameters only), store8; part8 and store_part8 move up to eight, and read
+ *                    zeros for the rest; splat8, add8, sub8, mul8, div8, fma8, max8, exp8, tanh8, erf8, sum8, most8;
+ *                    at8(v, i) is one of them, i a constant after unrolling
+ *                    prefetch(p) asks for the memory at p, which need not be ours; only for EARLY parameters
  *   dot products     partial p = none(); p = dot8(x, w, p); total(p) is the sum over the warp
  *   sums, maxima     warp_sum, warp_max, block_sum, block_max; the same bits in all threads
  *   whole grid       last_block(count): true in the block that arrives last, with all that the others wrote visible
@@ -124,6 +126,8 @@ INLINE float8 weight8 (const float *p) { return rp_widen(rp_words_once(p), rp_wo
 INLINE float8 weight8 (const f16 *p) { return rp_widen(rp_words_once(p), p); }
 INLINE float8 weight8 (const bf16 *p) { return rp_widen(rp_words_once(p), p); }
 
+INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
+
 INLINE void store8 (float *p, float8 a) {
   ((float4 *)p)[0] = make_float4(a.v[0], a.v[1], a.v[2], a.v[3]);
   ((float4 *)p)[1] = make_float4(a.v[4], a.v[5], a.v[6], a.v[7]);
@@ -144,6 +148,9 @@ template <class T> INLINE float8 part8 (const T *p, i32 count) {
   RP_EACH r.v[i] = i < count ? to_f32(p[i]) : 0.0f;
   return r;
 }
+INLINE void store_part8 (float *p, float8 a, i32 count) { RP_EACH if (i < count) p[i] = a.v[i]; }
+INLINE void store_part8 (f16 *p, float8 a, i32 count) { RP_EACH if (i < count) p[i] = to_f16(a.v[i]); }
+INLINE void store_part8 (bf16 *p, float8 a, i32 count) { RP_EACH if (i < count) p[i] = to_bf16(a.v[i]); }
 
 INLINE float8 splat8 (float x) { float8 r; RP_EACH r.v[i] = x; return r; }
 INLINE float8 add8 (float8 a, float8 b) { RP_EACH a.v[i] += b.v[i]; return a; }
@@ -307,11 +314,17 @@ INLINE float8 load8 (const f16 *p) { return rp_widen(rp_load(p)); }
 INLINE void store8 (f16 *p, float8 a) { rp_u16x8 h = rp_narrow(a); __builtin_memcpy(p, &h, 16); }
 #endif
 template <class T> INLINE float8 weight8 (const T *p) { return load8(p); }
+INLINE void prefetch (const void *p) { __builtin_prefetch(p, 0, 3); }
 template <class T> INLINE float8 part8 (const T *p, i32 count) {
   if (count >= 8) return load8(p);
   T some[8] = {};
   for (i32 i = 0; i < count; i++) some[i] = p[i];
   return load8(some);
+}
+template <class T> INLINE void store_part8 (T *p, float8 a, i32 count) {
+  T some[8];
+  store8(some, a);
+  for (i32 i = 0; i < count && i < 8; i++) p[i] = some[i];
 }
 
 INLINE float to_f32 (float x) { return x; }

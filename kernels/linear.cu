@@ -1,0 +1,236 @@
+/*
+ * linear.cu - products with weight matrices: y = act(h w^T), where h is x or T5's norm of x.
+ *
+ *   linear   y[r][j] = scale * act(h[r] . w[j]) + residual[r][j]; up to three matrices of one shape, whose products
+ *            then stand side by side in a row of y
+ *   gated    y[r][j] = act(h[r] . w[j]) * (h[r] . gate[j])
+ *   h[r][k] = gamma ? x[r][k] * gamma[k] / sqrt(mean(x[r]^2) + eps) : x[r][k]
+ *
+ * Shapes: x [rows][n], each w [m][n] of W (f32, f16 or bf16, as stored), y and residual [rows][m, 2m or 3m], gamma [n];
+ * all but the weights f32. w2, w3 (then in this order), residual and gamma may be null.
+ * act: 0 none, 1 relu, 2 gelu by erf, 3 gelu by tanh, 4 silu.
+ * Launch: any grid and block; tile: rows worked on together, from 1 to TILE; staged (always with gamma): rows of h are
+ * kept in shared memory, shared = 4 * tile * (n rounded up to 8) bytes. y may be residual, but not overlap x.
+ *
+ * A warp makes a few columns of a tile of rows at a time, its lanes side by side along n: a weight that arrives serves
+ * all rows of the tile. A row's result has the same bits whatever the number of rows, the tile, the grid and the block.
+ */
+#include "reduce.cuh"
+
+struct task {
+  float *y;
+  const float *x, *residual, *gamma;
+  const W *w[3];
+  i32 rows, n, m, columns; /* columns: of y */
+  i32 tile, staged, act;
+  float eps, scale;
+};
+
+struct rows_of { const float *x; i32 stride, first, count, packed; }; /* one tile of h */
+
+/* ---- activations ---- */
+
+INLINE float8 silu8 (float8 a) { return div8(a, add8(splat8(1), exp8(sub8(splat8(0), a)))); }
+INLINE float8 gelu8 (float8 a) {
+  return mul8(mul8(splat8(0.5f), a), add8(splat8(1), erf8(mul8(a, splat8(0.70710678f)))));
+}
+/* 0.5 a (1 + tanh u) = a / (1 + e^-2u), u = sqrt(2 / pi) (a + 0.044715 a^3) */
+INLINE float8 gelu_tanh8 (float8 a) {
+  float8 u = mul8(splat8(-1.5957691f), fma8(mul8(mul8(a, a), a), splat8(0.044715f), a));
+  return div8(a, add8(splat8(1), exp8(u)));
+}
+INLINE float8 act8 (float8 a, i32 act) {
+  switch (act) {
+    case 1: return max8(a, splat8(0));
+    case 2: return gelu8(a);
+    case 3: return gelu_tanh8(a);
+    case 4: return silu8(a);
+    default: return a;
+  }
+}
+template <int N> INLINE void activate (float *s, i32 act) {
+  if (act == 0) return;
+  UNROLL for (int i = 0; i < N; i += 8) store_part8(s + i, act8(part8(s + i, N - i), act), N - i);
+}
+
+/* ---- one tile ---- */
+
+/* Rows of h into shared memory, each filled up with zeros. A warp takes whole rows: one order of summing squares. */
+INLINE void stage (const task &t, const rows_of &tile, float *h) {
+  i32 packed = packable(t.x, t.n), gammas = packable(t.gamma, t.n);
+  for (i32 r = (i32)WARP; r < tile.count; r += (i32)WARPS) {
+    const float *x = t.x + (size_t)(tile.first + r) * (size_t)t.n;
+    float *to = h + r * tile.stride;
+    partial squares = none();
+    for (i32 k = (i32)LANE * 8; k < tile.stride; k += LANES * 8) {
+      float8 v = k < packed ? load8(x + k) : part8(x + k, t.n - k);
+      squares = dot8(v, v, squares);
+      store8(to + k, v);
+    }
+    if (!t.gamma) continue;
+    float8 norm = splat8(rsqrtf(total(squares) / (float)t.n + t.eps));
+    for (i32 k = (i32)LANE * 8; k < tile.stride; k += LANES * 8) {
+      float8 g = k < gammas ? load8(t.gamma + k) : part8(t.gamma + k, t.n - k);
+      store8(to + k, mul8(mul8(load8(to + k), norm), g));
+    }
+  }
+}
+
+/* The C rows of weights behind the columns of y from j on; past the end the last column again. With a gate the first
+ * half are rows of w, the second half the same rows of the gate. */
+template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w) {
+  UNROLL for (int c = 0; c < C; c++) {
+    i32 column = j + (GATED ? c % (C / 2) : c);
+    if (column >= t.columns) column = t.columns - 1;
+    i32 which = GATED ? c / (C / 2) : column < t.m ? 0 : column < 2 * t.m ? 1 : 2;
+    if (!GATED) column -= which * t.m;
+    w[c] = (which == 0 ? t.w[0] : which == 1 ? t.w[1] : t.w[2]) + (size_t)column * (size_t)t.n;
+  }
+}
+
+/* p[c * R + r] += h[r][k ..] . w[c][k ..]; whole: eight elements are there, else `left` of them. */
+template <int R, int C> INLINE void step (const float *x, const i32 *row, const float8 *u, bool whole, i32 left, partial *p) {
+  UNROLL for (int r = 0; r < R; r++) {
+    float8 v = whole ? load8(x + row[r]) : part8(x + row[r], left);
+    UNROLL for (int c = 0; c < C; c++) p[c * R + r] = dot8(v, u[c], p[c * R + r]);
+  }
+}
+
+template <int C> INLINE void ask (const W **w, i32 k, float8 *u) {
+  UNROLL for (int c = 0; c < C; c++) u[c] = weight8(w[c] + k);
+}
+
+/* p[c * R + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. A
+ * single thread on a single row asks for weights `next` elements further on, in the rows it will take next. */
+template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, bool early, const float8 *ahead,
+                                          partial *p) {
+  i32 row[R], k = (i32)LANE * 8;
+  float8 u[C];
+  UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
+  UNROLL for (int i = 0; i < R * C; i++) p[i] = none();
+  if (early && k < tile.packed) {
+    step<R, C>(tile.x + k, row, ahead, true, 8, p);
+    k += LANES * 8;
+  }
+  for (; k < tile.packed; k += LANES * 8) {
+    if (LANES == 1 && R == 1 && k % 32 == 0) UNROLL for (int c = 0; c < C; c++) prefetch(w[c] + k + next);
+    ask<C>(w, k, u);
+    step<R, C>(tile.x + k, row, u, true, 8, p);
+  }
+  for (; k < n; k += LANES * 8) {
+    UNROLL for (int c = 0; c < C; c++) u[c] = part8(w[c] + k, n - k);
+    step<R, C>(tile.x + k, row, u, false, n - k, p);
+  }
+}
+
+/* Columns from j on (C of them, half as many with a gate) of a tile of at most R rows. */
+template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
+  enum { N = R * (GATED ? C / 2 : C) };
+  const W *w[C];
+  partial p[R * C];
+  float s[HELD(N)], gate[HELD(N)];
+  pick<C, GATED>(t, j, w);
+  dots<R, C>(tile, t.n, w, N / R * t.n, early, ahead, p);
+  totals<N>(p, s);
+  if (GATED) totals<N>(p + R * C - N, gate);
+  activate<HELD(N)>(s, t.act);
+  for (int i = 0; i < HELD(N); i++) {
+    i32 which = held(N) + i, r = which % R, column = j + which / R;
+    if (which >= N || r >= tile.count || column >= t.columns) continue;
+    size_t at = (size_t)(tile.first + r) * (size_t)t.columns + (size_t)column;
+    t.y[at] = (GATED ? s[i] * gate[i] : s[i] * t.scale) + (t.residual ? t.residual[at] : 0.0f);
+  }
+}
+
+/* ---- how many rows and columns at a time ---- */
+
+#ifdef REPRISE_GPU
+
+template <int C, bool GATED> INLINE i32 unit () { return GATED ? C / 2 : C; }
+template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
+  make<R, C, GATED>(t, tile, j, early, ahead);
+}
+
+#else /* registers hold about twelve sums of eight */
+
+template <int C, bool GATED> INLINE i32 unit () { return 8; }
+template <int R, int C, bool GATED> INLINE void make_columns (const task &t, const rows_of &tile, i32 j) {
+  i32 end = j + 8 < t.columns ? j + 8 : t.columns;
+  for (; j < end; j += GATED ? C / 2 : C) make<R, C, GATED>(t, tile, j, false, nullptr);
+}
+template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool, const float8 *) {
+  switch (tile.count) {
+    case 1: make_columns<1, 8, GATED>(t, tile, j); break;
+    case 2: make_columns<2, 4, GATED>(t, tile, j); break;
+    case 3: make_columns<3, 2, GATED>(t, tile, j); break;
+    case 4: make_columns<4, 2, GATED>(t, tile, j); break;
+    case 5: make_columns<5, 2, GATED>(t, tile, j); break;
+    default: make_columns<6, 2, GATED>(t, tile, j); break;
+  }
+}
+
+#endif
+
+/* A block's share of (tile, unit of columns), a tile's units together, so that rows are staged as rarely as may be. */
+template <int R, int C, bool GATED> INLINE void run (const task &t) {
+  DYNAMIC(float, h);
+  i32 wide = unit<C, GATED>(), units = (t.columns + wide - 1) / wide;
+  span mine = share((t.rows + t.tile - 1) / t.tile * units);
+  i32 packed = packable(t.w[0], t.n);
+  if (t.w[1]) packed &= packable(t.w[1], t.n);
+  if (t.w[2]) packed &= packable(t.w[2], t.n);
+  float8 ahead[C];
+#ifdef REPRISE_GPU
+  if (C == 2 && mine.first < mine.last && (i32)LANE * 8 < packed) {
+    const W *w[C];
+    pick<C, GATED>(t, (mine.first % units + (i32)WARP) * wide, w);
+    ask<C>(w, (i32)LANE * 8, ahead);
+  }
+#endif
+  wait_previous();
+  release_next();
+  rows_of tile = {h, (t.n + 7) & ~7, 0, 0, packed};
+  for (i32 at = mine.first; at < mine.last;) {
+    i32 from = at % units, to = from + mine.last - at < units ? from + mine.last - at : units;
+    tile.first = at / units * t.tile;
+    tile.count = t.rows - tile.first < t.tile ? t.rows - tile.first : t.tile;
+    if (t.staged) {
+      if (at > mine.first) barrier();
+      stage(t, tile, h);
+      barrier();
+    } else {
+      tile.x = t.x + (size_t)tile.first * (size_t)t.n;
+      tile.stride = t.n;
+      tile.packed = packed & packable(t.x, t.n);
+    }
+    for (i32 u = from + (i32)WARP; u < to; u += (i32)WARPS)
+      make_unit<R, C, GATED>(t, tile, u * wide, C == 2 && at == mine.first && u == from + (i32)WARP, ahead);
+    at += to - from;
+  }
+}
+
+template <bool GATED> INLINE void run_any (const task &t) {
+#ifdef REPRISE_GPU
+  if (t.tile == 1) run<1, 2, GATED>(t);
+  else if (t.tile == 2) run<2, 2, GATED>(t);
+  else if (t.tile <= 4) run<4, 2, GATED>(t);
+  else if (t.rows <= t.tile) run<8, 2, GATED>(t);
+  else run<8, 4, GATED>(t);
+#else
+  run<1, 1, GATED>(t);
+#endif
+}
+
+WAITS KERNEL void linear (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *w2,
+                          EARLY const W *w3, const float *residual, i32 rows, i32 n, i32 m, i32 tile, i32 staged,
+                          i32 act, float eps, float scale) {
+  i32 matrices = w3 ? 3 : w2 ? 2 : 1;
+  task t = {y, x, residual, gamma, {w, w2, w3}, rows, n, m, m * matrices, tile, staged, act, eps, scale};
+  run_any<false>(t);
+}
+
+WAITS KERNEL void gated (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *gate,
+                         i32 rows, i32 n, i32 m, i32 tile, i32 staged, i32 act, float eps) {
+  task t = {y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, tile, staged, act, eps, 1.0f};
+  run_any<true>(t);
+}

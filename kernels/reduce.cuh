@@ -1,0 +1,83 @@
+/*
+ * reduce.cuh - ends of dot products, and the largest of many with its place; for kernel files, after prelude.cuh.
+ *
+ *   totals      N open dot products of a warp become N sums, spread so that none is computed twice: on the CPU all are
+ *               in s[0 .. N-1]; on a GPU a lane holds one. `held(N)` is the index of s[0], N where a lane holds none.
+ *               Each sum has the bits that total() gives, so a row's result does not depend on how many rows there are.
+ *   best        a value and its id; of equal values the lower id is better, so the order of comparing does not matter
+ */
+#ifndef RP_REDUCE
+#define RP_REDUCE
+
+#include "prelude.cuh"
+
+struct best { float value; i32 id; };
+INLINE best better (best a, best b) { return b.value > a.value || (b.value == a.value && b.id < a.id) ? b : a; }
+
+#ifdef REPRISE_GPU
+
+#define HELD(N) 1 /* length of s */
+INLINE i32 held (i32 n) { return (i32)LANE % (LANES / n) ? n : (i32)LANE / (LANES / n); }
+
+/* N sums are left, over lanes that differ in MASK and the bits below it. */
+template <int N, int MASK> INLINE void rp_fold (partial *p) {
+  if constexpr (N == 1) p[0] += __shfl_xor_sync(~0u, p[0], MASK);
+  UNROLL for (int i = 0; i < N / 2; i++) {
+    bool upper = LANE & MASK;
+    float keep = upper ? p[i + N / 2] : p[i], give = upper ? p[i] : p[i + N / 2];
+    p[i] = keep + __shfl_xor_sync(~0u, give, MASK);
+  }
+  if constexpr (MASK > 1) rp_fold<(N > 1 ? N / 2 : 1), MASK / 2>(p);
+}
+/* N is a power of two, at most LANES. Each turn a lane gives half of what it has to its partner: 31 exchanges for
+ * N = 32, where N sums by themselves take 160. */
+template <int N> INLINE void totals (partial *p, float *s) {
+  rp_fold<N, LANES / 2>(p);
+  s[0] = p[0];
+}
+
+INLINE best warp_best (best a) {
+  UNROLL for (int m = LANES / 2; m; m /= 2) {
+    best b = {__shfl_xor_sync(~0u, a.value, m), __shfl_xor_sync(~0u, a.id, m)};
+    a = better(a, b);
+  }
+  return a;
+}
+INLINE best block_best (best a) { /* two barriers: the scratch may be used again at once */
+  __shared__ best part[32];
+  a = warp_best(a);
+  if (LANE == 0) part[WARP] = a;
+  barrier();
+  a = warp_best(part[LANE < WARPS ? LANE : 0]);
+  barrier();
+  return a;
+}
+
+#else
+
+#define HELD(N) (N)
+INLINE i32 held (i32) { return 0; }
+
+/* Eight at a time by adding halves of pairs, the same additions as sum8 does: 21 steps for eight, not 48. */
+INLINE float8 rp_total8 (const float8 *p) {
+  float8 a[4], b[2];
+  for (int i = 0; i < 4; i++) /* a[i]: 0+4 1+5 2+6 3+7 of p[i], then of p[i + 4] */
+    a[i] = __builtin_shufflevector(p[i], p[i + 4], 0, 1, 2, 3, 8, 9, 10, 11) +
+           __builtin_shufflevector(p[i], p[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  for (int i = 0; i < 2; i++)
+    b[i] = __builtin_shufflevector(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13) +
+           __builtin_shufflevector(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  return __builtin_shufflevector(b[0], b[1], 0, 8, 2, 10, 4, 12, 6, 14) +
+         __builtin_shufflevector(b[0], b[1], 1, 9, 3, 11, 5, 13, 7, 15);
+}
+template <int N> INLINE void totals (partial *p, float *s) {
+  int i = 0;
+  for (; i + 8 <= N; i += 8) store8(s + i, rp_total8(p + i));
+  for (; i < N; i++) s[i] = sum8(p[i]);
+}
+
+INLINE best warp_best (best a) { return a; }
+INLINE best block_best (best a) { return a; }
+
+#endif
+#endif
