@@ -70,6 +70,9 @@ const rp_kernel *rp_check_kernel(lua_State *L, int arg);
 rp_param *rp_test_param(lua_State *L, int index);
 void rp_push_graph(lua_State *L, rp_graph *g);               /* takes no count of the caller's */
 
+/* ---- scopes */
+void rp_scope_note(lua_State *L);                            /* the tensor on top belongs to the open scope, if any */
+
 /* ---- openers: each adds its functions to the table on top of the stack */
 void rp_bind_device(lua_State *L);
 void rp_bind_pool(lua_State *L);

@@ -90,17 +90,17 @@ static rp_status build(rp_graph *g, bool parallel) {
 
 static void note_versions(rp_graph *g) {
   for (size_t i = 0; i < g->record->arg_count; i++)
-    if (g->record->args[i].kind == RP_PARAM) g->param_versions[i] = g->record->args[i].param->version;
+    if (g->record->args[i].kind == RP_PARAM) g->param_versions[i] = g->record->args[i].param->version, g->param_count++;
 }
 
 /* ---- making */
 
-static rp_status take_slots(rp_graph *g, const rp_tensor *inputs, size_t count, const rp_graph_options *o) {
+static rp_status take_slots(rp_graph *g, const rp_graph_options *o) {
+  size_t count = g->record->input_count;
   g->inputs = rp_alloc_zero(count, sizeof *g->inputs);
   if (!g->inputs) return RP_NOMEM;
   for (size_t i = 0; i < count; i++) {
-    rp_tensor slot = inputs[i];
-    slot.offset = 0;
+    rp_tensor slot = g->record->inputs[i];
     size_t reserve = i < o->reserve_count ? o->reserve[i] : 0;
     RP_TRY(rp_pool_slot(g->pool, i, rp_tensor_bytes(&slot), reserve, &slot.block));
     g->inputs[i] = slot;
@@ -109,7 +109,7 @@ static rp_status take_slots(rp_graph *g, const rp_tensor *inputs, size_t count, 
   return RP_OK;
 }
 
-static rp_status fill_in(rp_graph *g, const rp_tensor *inputs, size_t input_count, const rp_graph_options *o) {
+static rp_status fill_in(rp_graph *g, const rp_graph_options *o) {
   g->name = rp_copy_text(o->name ? o->name : "graph");
   if (!g->name) return RP_NOMEM;
   if (g->record->node_count == 0)
@@ -117,28 +117,18 @@ static rp_status fill_in(rp_graph *g, const rp_tensor *inputs, size_t input_coun
   g->param_versions = rp_alloc_zero(g->record->arg_count, sizeof *g->param_versions);
   if (!g->param_versions) return RP_NOMEM;
   RP_TRY(plan(g));
-  RP_TRY(take_slots(g, inputs, input_count, o));
+  RP_TRY(take_slots(g, o));
   RP_TRY(build(g, o->parallel));
   note_versions(g);
   return RP_OK;
 }
 
-static void free_outputs(rp_output *outputs, size_t count) {
-  for (size_t i = 0; i < count; i++) rp_tensor_close(&outputs[i].outside);
-  rp_free(outputs);
-}
-
-rp_status rp_graph_make(rp_record *rec, const rp_tensor *inputs, size_t input_count, rp_output *outputs, size_t output_count,
-                        const rp_graph_options *options, rp_graph **out) {
+rp_status rp_graph_make(rp_record *rec, const rp_graph_options *options, rp_graph **out) {
   rp_record_close(rec);
   rp_graph *g = rp_alloc_zero(1, sizeof *g);
-  if (!g) {
-    free_outputs(outputs, output_count);
-    rp_record_free(rec);
-    return RP_NOMEM;
-  }
-  *g = (rp_graph){.pool = rp_pool_retain(rec->pool), .record = rec, .outputs = outputs, .output_count = output_count, .count = 1};
-  rp_status status = fill_in(g, inputs, input_count, options);
+  if (!g) return rp_record_free(rec), RP_NOMEM;
+  *g = (rp_graph){.pool = rp_pool_retain(rec->pool), .record = rec, .count = 1};
+  rp_status status = fill_in(g, options);
   if (status != RP_OK) return rp_graph_release(g), status;
   *out = g;
   return RP_OK;
@@ -149,12 +139,18 @@ rp_graph *rp_graph_retain(rp_graph *g) {
   return g;
 }
 
-void rp_graph_release(rp_graph *g) {
-  if (!g || --g->count) return;
+void rp_graph_close(rp_graph *g) {
   if (g->exec) g->pool->device->ops->exec_free(g->pool->device, g->exec);
   if (g->planned) rp_pool_unplan(g->pool, g->plan.peak);
   for (size_t i = 0; i < g->input_count; i++) rp_tensor_close(&g->inputs[i]);
-  free_outputs(g->outputs, g->output_count);
+  g->exec = NULL;
+  g->planned = false;
+  g->closed = true;
+}
+
+void rp_graph_release(rp_graph *g) {
+  if (!g || --g->count) return;
+  rp_graph_close(g);
   rp_record_free(g->record);
   rp_free(g->inputs);
   rp_free(g->edges);
@@ -212,9 +208,10 @@ static void stamp_writes(rp_graph *g) {
 rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs) {
   rp_device *dev = g->pool->device;
   RP_TRY(rp_device_usable(dev));
+  if (g->closed) return rp_fail(RP_CLOSED, "replaying %s: the graph is closed", g->name);
   if (dev->record) return rp_fail(RP_CAPTURING, "replaying %s: not allowed during capture", g->name);
   for (size_t i = 0; inputs && i < g->input_count; i++) RP_TRY(rp_tensor_usable(inputs[i], "replaying a graph"));
-  RP_TRY(update_params(g));
+  if (g->param_count) RP_TRY(update_params(g));
   for (size_t i = 0; inputs && i < g->input_count; i++) RP_TRY(rp_tensor_copy(g->inputs + i, inputs[i]));
   RP_TRY(dev->ops->exec_launch(dev, g->exec));
   stamp_writes(g);
@@ -223,10 +220,11 @@ rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs) {
 }
 
 rp_status rp_graph_output(rp_graph *g, size_t index, rp_tensor *out) {
-  const rp_output *output = g->outputs + index;
-  if (output->value == RP_NONE) return *out = rp_tensor_share(&output->outside), RP_OK;
+  const rp_output *output = g->record->outputs + index;
+  if (g->closed) return rp_fail(RP_CLOSED, "taking an output of %s: the graph is closed", g->name);
+  if (output->value == RP_NONE) return *out = rp_tensor_share(&output->tensor), RP_OK;
   const rp_value *value = g->record->values + output->value;
-  rp_tensor x = output->shape;
+  rp_tensor x = output->tensor;
   RP_TRY(rp_pool_scratch(g->pool, value->offset, value->bytes, &x.block));
   *out = x;
   return RP_OK;
@@ -251,6 +249,7 @@ static size_t touches_of(const rp_graph *g, rp_touch *out) {
 
 rp_status rp_graph_edges(rp_graph *g) {
   if (g->edges_known) return RP_OK;
+  if (g->closed) return rp_fail(RP_CLOSED, "ordering the nodes of %s: the graph is closed", g->name);
   rp_touch *touches = rp_alloc(g->record->arg_count * sizeof *touches);
   if (!touches) return RP_NOMEM;
   size_t count = touches_of(g, touches);

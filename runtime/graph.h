@@ -9,12 +9,6 @@
 #include "planner.h"
 #include "record.h"
 
-typedef struct rp_output {   /* one result of the captured function */
-  uint32_t value;            /* RP_NONE: `outside` itself */
-  rp_tensor shape;           /* dtype, shape, strides and offset in the value; no block */
-  rp_tensor outside;         /* counted; only with RP_NONE */
-} rp_output;
-
 typedef struct rp_graph_options {
   const char *name;          /* NULL: "graph" */
   bool parallel;             /* the reduced graph instead of one chain */
@@ -30,20 +24,19 @@ typedef struct rp_graph {
   bool planned;              /* the pool counts the plan */
   rp_tensor *inputs;         /* the slots, packed; counted */
   size_t input_count;
-  rp_output *outputs;
-  size_t output_count;
   rp_edge *edges;            /* reduced; made when first asked for */
   size_t edge_count;
   bool edges_known;
   rp_exec *exec;
   uint64_t *param_versions;  /* one an argument of the record, of PARAM arguments as last handed to the device */
+  size_t param_count;        /* arguments that are parameters */
   uint64_t replays;
+  bool closed;
   uint32_t count;
 } rp_graph;
 
-/* Plans and builds. Takes the record and the outputs' counts, also on failure. The record is closed. */
-rp_status rp_graph_make(rp_record *rec, const rp_tensor *inputs, size_t input_count, rp_output *outputs, size_t output_count,
-                        const rp_graph_options *options, rp_graph **out);
+/* Closes the record, plans and builds. Takes the record, also on failure. */
+rp_status rp_graph_make(rp_record *rec, const rp_graph_options *options, rp_graph **out);
 /* Do these inputs have the dtypes and shapes that the graph was captured for? */
 bool rp_graph_fits(const rp_graph *g, const rp_tensor *const *inputs, size_t count);
 /* Copies the inputs to their slots, sets parameters that changed, runs. NULL inputs: the slots as they are. */
@@ -53,7 +46,9 @@ rp_status rp_graph_output(rp_graph *g, size_t index, rp_tensor *out);
 rp_status rp_graph_edges(rp_graph *g);                     /* fills g->edges */
 /* Where argument `arg` of node `node` lies: its address range. */
 void rp_graph_range(const rp_graph *g, const rp_arg *arg, uintptr_t *from, uintptr_t *to);
+/* Gives executable, plan and slots back; every later replay fails. Waits for a replay in flight. Twice is safe. */
+void rp_graph_close(rp_graph *g);
 rp_graph *rp_graph_retain(rp_graph *g);
-void rp_graph_release(rp_graph *g);                        /* takes NULL; waits for a replay in flight */
+void rp_graph_release(rp_graph *g);                        /* takes NULL; closes */
 
 #endif

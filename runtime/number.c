@@ -40,7 +40,7 @@ uint16_t rp_f32_to_bf16(float x) {
 float rp_f16_to_f32(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, m = h & 0x7fff;
   if (m >= 0x7c00) return float_of(sign | 0x7f800000 | (m & 0x3ff) << 13);
-  if (m >= 0x400) return float_of(sign | (m << 13) + 0x38000000);
+  if (m >= 0x400) return float_of(sign | ((m << 13) + 0x38000000));
   return float_of(sign | bits_of((float)m * 0x1p-24f));
 }
 
@@ -70,10 +70,10 @@ static rp_status check_range(int64_t value, size_t bytes, bool is_signed) {
 }
 
 static rp_status store_integer(rp_type type, rp_number number, void *out) {
-  int64_t value;
+  int64_t value = 0;
   size_t bytes = rp_type_bytes(type);
   RP_TRY(as_integer(number, &value));
-  RP_TRY(type == RP_T_BOOL && (value & ~INT64_C(1)) ? rp_fail(RP_ARGUMENT, "%lld is not 0 or 1", (long long)value) : RP_OK);
+  if (type == RP_T_BOOL && value & ~INT64_C(1)) return rp_fail(RP_ARGUMENT, "%lld is not 0 or 1", (long long)value);
   RP_TRY(check_range(value, bytes, rp_type_kind(type) == 'i'));
   memcpy(out, &value, bytes); /* little-endian */
   return RP_OK;

@@ -34,6 +34,9 @@ void rp_record_free(rp_record *rec) {
     rp_program_release(rec->nodes[i].kernel->program);
     rp_free(rec->nodes[i].where);
   }
+  for (size_t i = 0; i < rec->output_count; i++) rp_tensor_close(&rec->outputs[i].tensor);
+  rp_free(rec->inputs);
+  rp_free(rec->outputs);
   rp_free(rec->values);
   rp_free(rec->args);
   rp_free(rec->nodes);
@@ -68,9 +71,11 @@ rp_status rp_record_input(rp_record *rec, const rp_tensor *like, rp_tensor *out)
   memcpy(x.shape, like->shape, sizeof x.shape);
   int64_t step = 1;
   for (int d = x.rank; d-- > 0;) x.stride[d] = step, step *= x.shape[d];
-  rp_value value = {.place = RP_IN_SLOT, .input = (uint32_t)rec->inputs, .bytes = rp_tensor_bytes(&x), .written = true};
+  rp_value value = {.place = RP_IN_SLOT, .input = (uint32_t)rec->input_count, .bytes = rp_tensor_bytes(&x), .written = true};
+  if (!rp_grow(&rec->inputs, &rec->input_room, rec->input_count + 1, sizeof *rec->inputs)) return RP_NOMEM;
   RP_TRY(promise(rec, rec->pool, value, &x.block));
-  rec->inputs++;
+  rec->inputs[rec->input_count] = x;
+  rec->inputs[rec->input_count++].block = NULL;
   *out = x;
   return RP_OK;
 }
@@ -156,20 +161,33 @@ rp_status rp_record_launch(rp_record *rec, const rp_kernel *kernel, const rp_geo
 
 /* ---- outputs */
 
-rp_status rp_record_output(rp_record *rec, rp_tensor *x, uint32_t *value) {
+static rp_status check_output(const rp_record *rec, const rp_tensor *x) {
   RP_TRY(rp_tensor_usable(x, "returning a tensor from a captured function"));
-  if (x->block->pool->device != rec->pool->device)
-    return rp_fail(RP_ARGUMENT, "capturing on %s: an output is on %s", rec->pool->device->name, x->block->pool->device->name);
-  if (x->block->state == RP_LIVE) return *value = RP_NONE, RP_OK;
-  if (rec->values[x->block->value].place == RP_IN_SLOT) {
-    rp_tensor copy;
-    RP_TRY(rp_tensor_clone(x, &copy));
-    rp_tensor_close(x);
-    *x = copy;
+  const rp_device *mine = rec->pool->device, *its = rp_tensor_device(x);
+  return mine == its ? RP_OK : rp_fail(RP_ARGUMENT, "capturing on %s: an output is on %s", mine->name, its->name);
+}
+
+static void append_output(rp_record *rec, const rp_tensor *x) {
+  rp_output *output = rec->outputs + rec->output_count++;
+  *output = (rp_output){.value = RP_NONE, .tensor = *x};
+  if (x->block->state == RP_LIVE) {
+    rp_block_retain(x->block);
+    return;
   }
-  rp_value *made = rec->values + x->block->value;
-  if (!made->written) return rp_fail(RP_CAPTURING, "capturing: an output was never written");
-  made->output = true;
-  *value = x->block->value;
+  output->value = x->block->value;
+  output->tensor.block = NULL;
+  rec->values[output->value].output = true;
+}
+
+rp_status rp_record_output(rp_record *rec, const rp_tensor *x) {
+  RP_TRY(check_output(rec, x));
+  if (!rp_grow(&rec->outputs, &rec->output_room, rec->output_count + 1, sizeof *rec->outputs)) return RP_NOMEM;
+  const rp_value *value = x->block->state == RP_LIVE ? NULL : rec->values + x->block->value;
+  if (value && !value->written) return rp_fail(RP_CAPTURING, "capturing: output %zu was never written", rec->output_count + 1);
+  if (!value || value->place != RP_IN_SLOT) return append_output(rec, x), RP_OK;
+  rp_tensor copy;
+  RP_TRY(rp_tensor_clone(x, &copy));
+  append_output(rec, &copy);
+  rp_tensor_close(&copy);
   return RP_OK;
 }

@@ -46,13 +46,20 @@ typedef struct rp_node {
   char *where;             /* "step.lua:12", owned; NULL: unknown */
 } rp_node;
 
+typedef struct rp_output { /* one result of the captured function */
+  uint32_t value;          /* RP_NONE: `tensor` is an outside tensor, counted */
+  rp_tensor tensor;        /* else: dtype, shape, strides and offset in the value; no block */
+} rp_output;
+
 typedef struct rp_record {
   rp_pool *pool;           /* counted */
   rp_value *values;
   rp_arg *args;
   rp_node *nodes;
+  rp_tensor *inputs;       /* shapes, packed; no block */
+  rp_output *outputs;
   size_t value_count, value_room, arg_count, arg_room, node_count, node_room;
-  size_t inputs;
+  size_t input_count, input_room, output_count, output_room;
 } rp_record;
 
 /* Opens a record on the pool's device; RP_CAPTURING when one is open already. */
@@ -65,7 +72,7 @@ void rp_record_free(rp_record *rec); /* closes; takes NULL */
 rp_status rp_record_input(rp_record *rec, const rp_tensor *like, rp_tensor *out); /* packed, of that shape */
 rp_status rp_record_temporary(rp_record *rec, rp_pool *pool, size_t bytes, rp_block **out);
 rp_status rp_record_launch(rp_record *rec, const rp_kernel *kernel, const rp_geometry *how, const rp_actual *args);
-/* Makes `x` an output; an input is copied first (*x then is the copy). Index of its value, RP_NONE for an outside tensor. */
-rp_status rp_record_output(rp_record *rec, rp_tensor *x, uint32_t *value);
+/* Makes `x` the next output; an input is copied first, by a node. */
+rp_status rp_record_output(rp_record *rec, const rp_tensor *x);
 
 #endif

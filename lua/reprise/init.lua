@@ -1,0 +1,41 @@
+--- reprise - decoder loops as Lua scripts, captured once and replayed from recycled memory.
+-- The raw binding with manners: scopes, and the models, which load when they are first touched.
+local core = require "reprise.core"
+
+local VERSION = "0.1.0"
+if core.version ~= VERSION then
+  error(("reprise: lua/reprise is version %s, but %s is version %s"):format(VERSION, core.file, core.version), 2)
+end
+
+local m = { version = VERSION }
+
+for name, value in pairs(core) do
+  if m[name] == nil then m[name] = value end
+end
+
+---The device that constructors use when none is given: REPRISE_DEVICE, else the best present.
+---@return reprise.Device
+function m.default_device() return core.device() end
+
+local function finish(scope, ...) return scope:keep(...) end
+
+---Runs `fn`; tensors made inside that it does not return (nor puts into tables that it returns) are recycled at the end.
+---@generic T
+---@param fn fun(...): T
+---@return T
+function m.scope(fn, ...)
+  if type(fn) ~= "function" then error("rp.scope: function expected, got " .. type(fn), 2) end
+  local scope <close> = core.open_scope()
+  return finish(scope, fn(...))
+end
+
+local later = { t5 = "reprise.t5", ops = "reprise.ops", nn = "reprise.nn" }
+
+return setmetatable(m, {
+  __index = function(self, name)
+    if not later[name] then return nil end
+    local part = require(later[name])
+    rawset(self, name, part)
+    return part
+  end,
+})

@@ -1,0 +1,183 @@
+/* bind_graph.c - a graph as Lua looks at it: plan, nodes with their byte ranges, the reduced order as a drawing. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bind.h"
+#include "copy.h"
+
+void rp_push_graph(lua_State *L, rp_graph *g) {
+  rp_graph **box = rp_new(L, sizeof *box, RP_GRAPH_NAME);
+  *box = rp_graph_retain(g);
+}
+
+static rp_graph *check_graph(lua_State *L) {
+  rp_graph *g = *(rp_graph **)luaL_checkudata(L, 1, RP_GRAPH_NAME);
+  if (!g || g->closed) rp_argument_error(L, 1, "the graph is closed");
+  return g;
+}
+
+static void set_integer(lua_State *L, const char *key, uint64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, key);
+}
+
+static void set_text(lua_State *L, const char *key, const char *value) {
+  lua_pushstring(L, value);
+  lua_setfield(L, -2, key);
+}
+
+/* ---- manifest */
+
+static const char *zone_of(const rp_value *value) {
+  return value->place == RP_IN_BLOCK ? "tensors" : value->place == RP_IN_SLOT ? "slots" : "scratch";
+}
+
+/* { name =, access = "read" or "update", zone =, from =, to = } or { name =, value = } */
+static void push_arg(lua_State *L, const rp_graph *g, const rp_formal *formal, const rp_arg *arg) {
+  lua_newtable(L);
+  set_text(L, "name", formal->name);
+  if (arg->kind != RP_POINTER) {
+    rp_push_number(L, rp_number_load(formal->type, arg->kind == RP_PARAM ? arg->param->value : arg->scalar));
+    lua_setfield(L, -2, "value");
+    if (arg->kind == RP_PARAM) lua_pushboolean(L, 1), lua_setfield(L, -2, "param");
+    return;
+  }
+  uintptr_t from = 0, to = 0;
+  if (arg->value != RP_NONE) {
+    rp_graph_range(g, arg, &from, &to);
+    set_text(L, "zone", zone_of(g->record->values + arg->value));
+  }
+  set_text(L, "access", arg->access == RP_READ ? "read" : "update");
+  set_integer(L, "from", from);
+  set_integer(L, "to", to);
+}
+
+static void set_dims(lua_State *L, const char *key, rp_dims dims) {
+  rp_push_shape(L, 3, (int64_t[]){dims.x, dims.y, dims.z});
+  lua_setfield(L, -2, key);
+}
+
+static void push_node(lua_State *L, const rp_graph *g, const rp_node *node) {
+  const rp_signature *signature = node->kernel->signature;
+  const char *kind = rp_copy_kind(node->kernel);
+  lua_newtable(L);
+  set_text(L, "kernel", signature->name);
+  set_text(L, "kind", kind ? kind : "launch");
+  set_text(L, "where", node->where ? node->where : "");
+  set_dims(L, "grid", node->grid);
+  set_dims(L, "block", node->block);
+  set_integer(L, "shared", node->shared);
+  lua_createtable(L, (int)signature->count, 0);
+  for (size_t i = 0; i < signature->count; i++) {
+    push_arg(L, g, signature->formals + i, g->record->args + node->first_arg + i);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  lua_setfield(L, -2, "args");
+}
+
+static void push_edges(lua_State *L, const rp_graph *g) {
+  lua_createtable(L, (int)g->edge_count, 0);
+  for (size_t i = 0; i < g->edge_count; i++) {
+    rp_push_shape(L, 2, (int64_t[]){(int64_t)g->edges[i].from + 1, (int64_t)g->edges[i].to + 1});
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* A list of nodes; field `edges`: pairs of node numbers, what must run before what, reduced. */
+static int manifest(lua_State *L) {
+  rp_graph *g = check_graph(L);
+  rp_check(L, rp_graph_edges(g));
+  lua_createtable(L, (int)g->record->node_count, 1);
+  for (size_t i = 0; i < g->record->node_count; i++) {
+    push_node(L, g, g->record->nodes + i);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  push_edges(L, g);
+  lua_setfield(L, -2, "edges");
+  return 1;
+}
+
+/* ---- drawing */
+
+static void write_quoted(FILE *f, const char *text) {
+  for (; *text; text++) {
+    if (*text == '"' || *text == '\\') fputc('\\', f);
+    fputc(*text, f);
+  }
+}
+
+static void write_dot(FILE *f, const rp_graph *g) {
+  fputs("digraph \"", f);
+  write_quoted(f, g->name);
+  fputs("\" {\n  node [shape=box, fontname=\"monospace\"];\n", f);
+  for (size_t i = 0; i < g->record->node_count; i++) {
+    const rp_node *node = g->record->nodes + i;
+    fprintf(f, "  n%zu [label=\"%zu %s\\n", i + 1, i + 1, node->kernel->signature->name);
+    write_quoted(f, node->where ? node->where : "");
+    fputs("\"];\n", f);
+  }
+  for (size_t i = 0; i < g->edge_count; i++) fprintf(f, "  n%u -> n%u;\n", g->edges[i].from + 1, g->edges[i].to + 1);
+  fputs("}\n", f);
+}
+
+/* dot(file): the reduced graph in Graphviz' language */
+static int dot(lua_State *L) {
+  rp_graph *g = check_graph(L);
+  const char *path = luaL_checkstring(L, 2);
+  rp_check(L, rp_graph_edges(g));
+  FILE *f = fopen(path, "w");
+  if (!f) return rp_error(L, "writing %s: %s", path, strerror(errno));
+  write_dot(f, g);
+  int failed = ferror(f);
+  if (fclose(f) || failed) return rp_error(L, "writing %s: %s", path, strerror(errno));
+  return 0;
+}
+
+/* ---- the handle */
+
+static void push_plan(lua_State *L, const rp_graph *g) {
+  lua_createtable(L, 0, 2);
+  set_integer(L, "peak", g->plan.peak);
+  set_integer(L, "lower_bound", g->plan.lower_bound);
+}
+
+static int get(lua_State *L) {
+  const char *key = luaL_checkstring(L, 2);
+  rp_graph *g = *(rp_graph **)luaL_checkudata(L, 1, RP_GRAPH_NAME);
+  if (strcmp(key, "closed") == 0) return lua_pushboolean(L, !g || g->closed), 1;
+  if (rp_method(L) && !lua_isnil(L, -1)) return 1;
+  g = check_graph(L);
+  if (strcmp(key, "name") == 0) return lua_pushstring(L, g->name), 1;
+  if (strcmp(key, "plan") == 0) return push_plan(L, g), 1;
+  if (strcmp(key, "nodes") == 0) return lua_pushinteger(L, (lua_Integer)g->record->node_count), 1;
+  if (strcmp(key, "replays") == 0) return lua_pushinteger(L, (lua_Integer)g->replays), 1;
+  return 0;
+}
+
+static int close_graph(lua_State *L) {
+  rp_graph **box = luaL_checkudata(L, 1, RP_GRAPH_NAME);
+  if (*box) rp_graph_close(*box);
+  return 0;
+}
+
+static int collect(lua_State *L) {
+  rp_graph **box = luaL_checkudata(L, 1, RP_GRAPH_NAME);
+  rp_graph_release(*box);
+  *box = NULL;
+  return 0;
+}
+
+static int to_string(lua_State *L) {
+  rp_graph *g = *(rp_graph **)luaL_checkudata(L, 1, RP_GRAPH_NAME);
+  if (!g || g->closed) return lua_pushliteral(L, "graph, closed"), 1;
+  lua_pushfstring(L, "graph %s: %d nodes, plan %d bytes (lower bound %d), %d replays", g->name, (int)g->record->node_count,
+                  (int)g->plan.peak, (int)g->plan.lower_bound, (int)g->replays);
+  return 1;
+}
+
+void rp_bind_graph(lua_State *L) {
+  static const luaL_Reg methods[] = {{"manifest", manifest}, {"dot", dot}, {"close", close_graph}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__gc", collect}, {"__close", close_graph}, {"__tostring", to_string}, {NULL, NULL}};
+  rp_class(L, RP_GRAPH_NAME, methods, get, metamethods);
+}

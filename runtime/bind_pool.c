@@ -1,0 +1,105 @@
+/* bind_pool.c - pools and their figures. */
+#include <string.h>
+
+#include "bind.h"
+
+static rp_pool *box_pool(lua_State *L, int arg) {
+  rp_pool *pool = *(rp_pool **)luaL_checkudata(L, arg, RP_POOL_NAME);
+  if (!pool) rp_argument_error(L, arg, "the pool is closed");
+  return pool;
+}
+
+rp_pool *rp_field_pool(lua_State *L, int table) {
+  static const char *const fields[] = {"pool", "device"};
+  table = lua_absindex(L, table);
+  for (int i = 0; i < 2; i++) {
+    if (lua_getfield(L, table, fields[i]) != LUA_TNIL) {
+      rp_pool *pool = rp_check_pool(L, lua_gettop(L));
+      lua_pop(L, 1); /* the table, or the state's handle, keeps it */
+      return pool;
+    }
+    lua_pop(L, 1);
+  }
+  return NULL;
+}
+
+/* rp.pool { device = d } */
+static int new_pool(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  if (lua_getfield(L, 1, "limit") != LUA_TNIL) rp_error(L, "making a pool: a limit is not supported yet");
+  lua_getfield(L, 1, "device");
+  rp_device *dev = rp_check_device(L, lua_gettop(L));
+  rp_pool **box = rp_new(L, sizeof *box, RP_POOL_NAME);
+  RP_CALL(L, rp_pool_open(dev, box));
+  return 1;
+}
+
+static void set_bytes(lua_State *L, const char *key, size_t bytes) {
+  lua_pushinteger(L, (lua_Integer)bytes);
+  lua_setfield(L, -2, key);
+}
+
+static void set_figures(lua_State *L, const rp_zone_figures *f) {
+  set_bytes(L, "allocated", f->allocated);
+  set_bytes(L, "reserved", f->reserved);
+  set_bytes(L, "peak_allocated", f->peak_allocated);
+  set_bytes(L, "peak_reserved", f->peak_reserved);
+}
+
+static int figures(lua_State *L) {
+  rp_figures f;
+  rp_pool_figures(box_pool(L, 1), &f);
+  lua_newtable(L);
+  set_figures(L, &f.all);
+  set_bytes(L, "device_used", f.device_used);
+  set_bytes(L, "blocks", f.blocks);
+  set_bytes(L, "graphs", f.graphs);
+  for (int z = 0; z < RP_ZONES; z++) {
+    lua_newtable(L);
+    set_figures(L, &f.zones[z]);
+    lua_setfield(L, -2, rp_zone_name((rp_zone)z));
+  }
+  return 1;
+}
+
+static int get(lua_State *L) {
+  const char *key = luaL_checkstring(L, 2);
+  if (strcmp(key, "device") == 0) return rp_push_device(L, box_pool(L, 1)->device), 1;
+  return rp_method(L);
+}
+
+static void add_zone(luaL_Buffer *b, lua_State *L, const char *name, const rp_zone_figures *f) {
+  lua_pushfstring(L, "\n  %s: %f MiB allocated, %f reserved, peak %f", name, (double)f->allocated / 0x1p20,
+                  (double)f->reserved / 0x1p20, (double)f->peak_allocated / 0x1p20);
+  luaL_addvalue(b);
+}
+
+static int to_string(lua_State *L) {
+  rp_figures f;
+  rp_pool *pool = *(rp_pool **)luaL_checkudata(L, 1, RP_POOL_NAME);
+  if (!pool) return lua_pushliteral(L, "pool, closed"), 1;
+  rp_pool_figures(pool, &f);
+  luaL_Buffer b;
+  luaL_buffinit(L, &b);
+  lua_pushfstring(L, "pool of %s: %d blocks, %d graphs", pool->device->name, (int)f.blocks, (int)f.graphs);
+  luaL_addvalue(&b);
+  for (int z = 0; z < RP_ZONES; z++) add_zone(&b, L, rp_zone_name((rp_zone)z), &f.zones[z]);
+  add_zone(&b, L, "all", &f.all);
+  luaL_pushresult(&b);
+  return 1;
+}
+
+static int close_pool(lua_State *L) {
+  rp_pool **box = luaL_checkudata(L, 1, RP_POOL_NAME);
+  rp_pool_release(*box);
+  *box = NULL;
+  return 0;
+}
+
+void rp_bind_pool(lua_State *L) {
+  static const luaL_Reg functions[] = {{"pool", new_pool}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"figures", figures}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__gc", close_pool}, {"__tostring", to_string}, {NULL, NULL}};
+  rp_class(L, RP_POOL_NAME, methods, get, metamethods);
+  luaL_setfuncs(L, functions, 0);
+}

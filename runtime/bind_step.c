@@ -1,0 +1,328 @@
+/* bind_step.c - what capture returns: a function that keeps one graph for each shape of its inputs.
+ *
+ *   step(x, ...)   inputs of known shapes: copy to the slots, replay, hand out the outputs
+ *                  new shapes: record, plan, build first
+ *
+ * Recording is a pair of open and close: a guard on the stack closes it, whatever the captured function does.
+ */
+#include <string.h>
+
+#include "bind.h"
+#include "interrupt.h"
+
+#define GUARD "reprise.Guard"
+
+enum { MOST_INPUTS = 64, MOST_GRAPHS = 64 };
+
+typedef struct step {
+  rp_pool *pool;          /* counted */
+  char name[64];
+  rp_graph **graphs;      /* newest use first; counted; the array is user memory held by user value 2 */
+  size_t count, most;
+  lua_Integer warmup;
+  bool parallel, busy;
+  size_t reserve[MOST_INPUTS];
+} step;
+
+static step *check_step(lua_State *L) {
+  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  if (!s->pool) rp_argument_error(L, 1, "the captured function is closed");
+  return s;
+}
+
+/* ---- options */
+
+static void check_names(lua_State *L, int options) {
+  static const char *const known[] = {"name", "outputs", "copy_outputs", "max_graphs", "parallel", "warmup", "reserve", "pool", "device", NULL};
+  for (lua_pushnil(L); lua_next(L, options); lua_pop(L, 1)) {
+    if (lua_type(L, -2) != LUA_TSTRING) rp_error(L, "capturing: options: names expected, got a key of type %s", luaL_typename(L, -2));
+    const char *name = lua_tostring(L, -2);
+    int i = 0;
+    while (known[i] && strcmp(known[i], name) != 0) i++;
+    if (!known[i]) rp_error(L, "capturing: unknown option '%s': expected name, outputs, copy_outputs, max_graphs, parallel, warmup, reserve, pool or device", name);
+  }
+}
+
+static lua_Integer count_option(lua_State *L, int options, const char *name, lua_Integer least, lua_Integer otherwise) {
+  int exact;
+  if (lua_getfield(L, options, name) == LUA_TNIL) return lua_pop(L, 1), otherwise;
+  lua_Integer n = lua_tointegerx(L, -1, &exact);
+  if (!exact || n < least) rp_error(L, "capturing: option %s: an integer from %d expected, got %s", name, (int)least, luaL_tolstring(L, -1, NULL));
+  lua_pop(L, 1);
+  return n;
+}
+
+static void check_outputs(lua_State *L, int options) {
+  lua_getfield(L, options, "copy_outputs");
+  bool copies = lua_toboolean(L, -1), given = !lua_isnil(L, -1);
+  const char *mode = lua_getfield(L, options, "outputs") == LUA_TNIL ? NULL : lua_tostring(L, -1);
+  if (!mode && !lua_isnil(L, -1)) rp_error(L, "capturing: option outputs: \"shared\", \"own\" or \"copy\" expected, got %s", luaL_typename(L, -1));
+  if (mode && strcmp(mode, "shared") && strcmp(mode, "own") && strcmp(mode, "copy"))
+    rp_error(L, "capturing: option outputs: \"shared\", \"own\" or \"copy\" expected, got \"%s\"", mode);
+  if (mode && given && copies != (strcmp(mode, "copy") == 0))
+    rp_error(L, "capturing: options outputs = \"%s\" and copy_outputs = %s contradict each other", mode, copies ? "true" : "false");
+  if (copies || (mode && strcmp(mode, "shared")))
+    rp_error(L, "capturing: outputs = \"%s\" is not supported yet: use \"shared\", and clone what must outlive the next replay", copies ? "copy" : mode);
+  lua_pop(L, 2);
+}
+
+static void read_reserve(lua_State *L, int options, step *s) {
+  int type = lua_getfield(L, options, "reserve"), table = lua_gettop(L);
+  if (type == LUA_TNIL) return lua_pop(L, 1);
+  if (type != LUA_TTABLE) rp_error(L, "capturing: option reserve: a table of bytes by input expected, got %s", luaL_typename(L, -1));
+  for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
+    int is_index, is_bytes;
+    lua_Integer i = lua_tointegerx(L, -2, &is_index), bytes = lua_tointegerx(L, -1, &is_bytes);
+    if (!is_index || !is_bytes || i < 1 || i > MOST_INPUTS || bytes < 0)
+      rp_error(L, "capturing: option reserve: inputs from 1 to %d and bytes from 0 expected", MOST_INPUTS);
+    s->reserve[i - 1] = (size_t)bytes;
+  }
+  lua_pop(L, 1);
+}
+
+static void read_options(lua_State *L, int options, step *s) {
+  check_names(L, options);
+  check_outputs(L, options);
+  if (lua_getfield(L, options, "name") != LUA_TNIL) {
+    if (lua_type(L, -1) != LUA_TSTRING) rp_error(L, "capturing: option name: string expected, got %s", luaL_typename(L, -1));
+    strncpy(s->name, lua_tostring(L, -1), sizeof s->name - 1);
+  }
+  lua_pop(L, 1);
+  s->most = (size_t)count_option(L, options, "max_graphs", 1, MOST_GRAPHS);
+  s->warmup = count_option(L, options, "warmup", 0, 0);
+  lua_getfield(L, options, "parallel"), s->parallel = lua_toboolean(L, -1), lua_pop(L, 1);
+  read_reserve(L, options, s);
+}
+
+/* capture(fn, options) */
+static int capture(lua_State *L) {
+  lua_settop(L, 2);
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  if (lua_isnil(L, 2)) lua_newtable(L), lua_replace(L, 2);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  step *s = lua_newuserdatauv(L, sizeof *s, 2);
+  *s = (step){.name = "graph"};
+  luaL_setmetatable(L, RP_STEP_NAME);
+  read_options(L, 2, s);
+  lua_pushvalue(L, 1), lua_setiuservalue(L, 3, 1);
+  s->graphs = lua_newuserdatauv(L, (s->most < 4096 ? s->most : 4096) * sizeof *s->graphs, 0);
+  if (s->most > 4096) s->most = 4096;
+  lua_setiuservalue(L, 3, 2);
+  rp_pool *pool = rp_field_pool(L, 2);
+  if (!pool) lua_pushnil(L), pool = rp_check_pool(L, lua_gettop(L));
+  s->pool = rp_pool_retain(pool);
+  lua_settop(L, 3);
+  return 1;
+}
+
+/* ---- recording */
+
+typedef struct guard { /* what an open capture must undo, however it ends */
+  step *step;
+  rp_record *record;
+} guard;
+
+static int guard_close(lua_State *L) {
+  guard *g = luaL_checkudata(L, 1, GUARD);
+  if (g->step) g->step->busy = false;
+  rp_record_free(g->record);
+  *g = (guard){0};
+  return 0;
+}
+
+static guard *push_guard(lua_State *L, step *s) {
+  guard *g = rp_new(L, sizeof *g, GUARD);
+  lua_toclose(L, -1);
+  g->step = s;
+  s->busy = true;
+  RP_CALL(L, rp_record_open(s->pool, &g->record));
+  return g;
+}
+
+/* Calls the captured function with the slots for arguments 2 .. 1 + count; pushes its results. */
+static void call_recorded(lua_State *L, guard *g, int count) {
+  lua_getiuservalue(L, 1, 1);
+  for (int i = 0; i < count; i++) rp_check(L, rp_record_input(g->record, rp_check_tensor(L, 2 + i), rp_push_tensor(L)));
+  lua_call(L, count, LUA_MULTRET);
+}
+
+static void note_outputs(lua_State *L, guard *g, int first) {
+  for (int i = first; i <= lua_gettop(L); i++) {
+    rp_tensor *x = rp_test_tensor(L, i);
+    if (!x) rp_error(L, "capturing %s: result %d: tensor expected, got %s", g->step->name, i - first + 1, luaL_typename(L, i));
+    if (!x->block) rp_error(L, "capturing %s: result %d: the tensor is closed", g->step->name, i - first + 1);
+    rp_check(L, rp_record_output(g->record, x));
+  }
+}
+
+/* Running it eagerly would run its state on: a record that writes a tensor from outside has no warm-up. */
+static void refuse_state(lua_State *L, const guard *g) {
+  const rp_record *rec = g->record;
+  for (size_t i = 0; i < rec->arg_count; i++)
+    if (rec->args[i].access & RP_WRITE && rec->args[i].value != RP_NONE && rec->values[rec->args[i].value].place == RP_IN_BLOCK)
+      rp_error(L, "capturing %s: warmup = %d: the function writes a tensor from outside, so running it would change its state",
+               g->step->name, (int)g->step->warmup);
+}
+
+static void warm_up(lua_State *L, guard *g, int count) {
+  if (!g->step->warmup) return;
+  refuse_state(L, g);
+  rp_record_close(g->record);
+  for (lua_Integer n = 0; n < g->step->warmup; n++) {
+    lua_getiuservalue(L, 1, 1);
+    for (int i = 0; i < count; i++) lua_pushvalue(L, 2 + i);
+    lua_call(L, count, 0);
+  }
+}
+
+/* The oldest graph makes room. */
+static void keep_graph(step *s, rp_graph *g) {
+  if (s->count == s->most) {
+    rp_graph *oldest = s->graphs[--s->count];
+    rp_graph_close(oldest);
+    rp_graph_release(oldest);
+  }
+  memmove(s->graphs + 1, s->graphs, s->count++ * sizeof *s->graphs);
+  s->graphs[0] = g;
+}
+
+static void record_graph(lua_State *L, step *s, int count) {
+  if (s->busy) rp_error(L, "capturing %s: it is being captured already", s->name);
+  int top = lua_gettop(L);
+  guard *g = push_guard(L, s);
+  call_recorded(L, g, count);
+  note_outputs(L, g, top + 2);
+  warm_up(L, g, count);
+  rp_graph_options options = {.name = s->name, .parallel = s->parallel, .reserve = s->reserve, .reserve_count = MOST_INPUTS};
+  rp_record *rec = g->record;
+  rp_graph *graph;
+  g->record = NULL; /* the graph takes it, also when it fails */
+  rp_check(L, rp_graph_make(rec, &options, &graph));
+  keep_graph(s, graph);
+  lua_settop(L, top); /* closes the guard */
+}
+
+/* ---- calling */
+
+/* Drops graphs that were closed by hand. */
+static void drop_closed(step *s) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    if (s->graphs[i]->closed) rp_graph_release(s->graphs[i]);
+    else s->graphs[kept++] = s->graphs[i];
+  }
+  s->count = kept;
+}
+
+static bool find_graph(step *s, const rp_tensor *const *inputs, size_t count) {
+  drop_closed(s);
+  for (size_t i = 0; i < s->count; i++) {
+    rp_graph *g = s->graphs[i];
+    if (!rp_graph_fits(g, inputs, count)) continue;
+    memmove(s->graphs + 1, s->graphs, i * sizeof *s->graphs);
+    s->graphs[0] = g;
+    return true;
+  }
+  return false;
+}
+
+static int push_outputs(lua_State *L, rp_graph *g) {
+  int count = (int)g->record->output_count;
+  luaL_checkstack(L, count + 4, "too many outputs");
+  for (int i = 0; i < count; i++) RP_CALL(L, rp_graph_output(g, (size_t)i, rp_push_tensor(L)));
+  return count;
+}
+
+/* step(x, ...) */
+static int call(lua_State *L) {
+  step *s = check_step(L);
+  int count = lua_gettop(L) - 1;
+  const rp_tensor *inputs[MOST_INPUTS];
+  if (count > MOST_INPUTS) return rp_error(L, "calling %s: %d inputs, at most %d are possible", s->name, count, MOST_INPUTS);
+  for (int i = 0; i < count; i++) {
+    if (!rp_test_tensor(L, 2 + i))
+      return rp_error(L, "calling %s: input %d: tensor expected, got %s", s->name, i + 1, luaL_typename(L, 2 + i));
+    inputs[i] = rp_check_tensor(L, 2 + i);
+    if (rp_tensor_device(inputs[i]) != s->pool->device)
+      return rp_error(L, "calling %s: input %d is on %s, the graph on %s", s->name, i + 1, rp_tensor_device(inputs[i])->name, s->pool->device->name);
+  }
+  rp_check(L, rp_device_usable(s->pool->device));
+  if (s->pool->device->record) return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
+  if (!find_graph(s, inputs, (size_t)count)) record_graph(L, s, count);
+  RP_CALL(L, rp_graph_replay(s->graphs[0], inputs));
+  return push_outputs(L, s->graphs[0]);
+}
+
+static void refuse_later(lua_State *L, const step *s, const char *field) {
+  if (lua_getfield(L, 2, field) != LUA_TNIL && !(lua_isinteger(L, -1) && lua_tointeger(L, -1) == 0))
+    rp_error(L, "running %s: option %s is not supported yet", s->name, field);
+  lua_pop(L, 1);
+}
+
+/* step:run { max = n }: replays the graph of the last call, its inputs as the slots hold them, waiting for each */
+static int run(lua_State *L) {
+  step *s = check_step(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  refuse_later(L, s, "stop");
+  refuse_later(L, s, "ahead");
+  lua_Integer most = count_option(L, 2, "max", 0, -1);
+  if (most < 0) return rp_error(L, "running %s: option max: the number of steps expected", s->name);
+  drop_closed(s);
+  if (!s->count) return rp_error(L, "running %s: it was not called yet, so there is no graph to replay", s->name);
+  rp_device *dev = s->pool->device;
+  for (lua_Integer n = 0; n < most; n++) {
+    rp_check(L, rp_interrupt_check("replaying"));
+    rp_check(L, rp_graph_replay(s->graphs[0], NULL));
+    rp_check(L, dev->ops->synchronize(dev));
+  }
+  lua_pushinteger(L, most);
+  return 1;
+}
+
+/* graphs(): a list, newest use first */
+static int graphs(lua_State *L) {
+  step *s = check_step(L);
+  drop_closed(s);
+  lua_createtable(L, (int)s->count, 0);
+  for (size_t i = 0; i < s->count; i++) {
+    rp_push_graph(L, s->graphs[i]);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+  return 1;
+}
+
+static int close_step(lua_State *L) {
+  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  if (s->busy) return rp_error(L, "closing %s: it is being captured", s->name);
+  while (s->count) {
+    rp_graph *g = s->graphs[--s->count];
+    rp_graph_close(g);
+    rp_graph_release(g);
+  }
+  rp_pool_release(s->pool);
+  s->pool = NULL;
+  return 0;
+}
+
+static int to_string(lua_State *L) {
+  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  lua_pushfstring(L, "captured function %s%s: %d graphs", s->name, s->pool ? "" : ", closed", (int)s->count);
+  return 1;
+}
+
+static int get(lua_State *L) {
+  const char *key = luaL_checkstring(L, 2);
+  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  if (strcmp(key, "name") == 0) return lua_pushstring(L, s->name), 1;
+  return rp_method(L);
+}
+
+void rp_bind_step(lua_State *L) {
+  static const luaL_Reg functions[] = {{"capture", capture}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"run", run}, {"graphs", graphs}, {"close", close_step}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__call", call}, {"__gc", close_step}, {"__close", close_step}, {"__tostring", to_string}, {NULL, NULL}};
+  static const luaL_Reg guard_meta[] = {{"__close", guard_close}, {"__gc", guard_close}, {NULL, NULL}};
+  rp_class(L, RP_STEP_NAME, methods, get, metamethods);
+  rp_class(L, GUARD, NULL, NULL, guard_meta);
+  luaL_setfuncs(L, functions, 0);
+}
