@@ -37,4 +37,4 @@ for i = 1, 3 do
 end
 
 local graph = step:graphs()[1]
-print(("graph    %s: %d nodes, %d bytes at once"):format(graph.name, #graph.nodes, graph.plan.peak))
+print(("graph    %s: %d nodes, %d bytes at once"):format(graph.name, graph.nodes, graph.plan.peak))

@@ -1,0 +1,57 @@
+--- `reprise --build-kernels DIR [--arch a,b]`: compiles the library's kernels ahead of time, as entries that the kernel
+-- cache looks up first. Running then needs no compiler.
+
+local core = require "reprise.core"
+
+local m = {}
+
+--- The kernel files with the defines they are compiled with: the runtime's own, then those of the operations.
+local function sources()
+  local list = { { file = "copy.cu" } }
+  for _, entry in ipairs(require("reprise.ops").library) do list[#list + 1] = entry end
+  return list
+end
+
+--- "native": what the devices of this machine are.
+local function architectures(words)
+  local list, seen = {}, {}
+  local function add(arch)
+    if not seen[arch] then list[#list + 1] = arch end
+    seen[arch] = true
+  end
+  for word in words:gmatch "[^,%s]+" do
+    if word == "native" then
+      for _, device in ipairs(core.devices()) do add(device.arch) end
+    else
+      add(word)
+    end
+  end
+  return list
+end
+
+--- Compiles every library kernel for one architecture.
+---@param folder string made if it is missing
+---@param arch string "sm_90" is a GPU's, others are processors'
+---@return integer entries
+function m.build(folder, arch)
+  local kind = arch:find "^sm_" and "cuda" or "cpu"
+  local list = sources()
+  for _, entry in ipairs(list) do
+    core.build_kernels(folder, kind, arch, { file = core.home() .. "/kernels/" .. entry.file, define = entry.define })
+  end
+  return #list
+end
+
+--- The command line.
+function m.main(folder, option, archs, extra)
+  if not folder or folder:find "^%-" or (option and option ~= "--arch") or (option and not archs) or extra then
+    io.stderr:write "usage: reprise --build-kernels DIR [--arch a,b] (native, x86-64-v3, sm_90, ...)\n"
+    return 2
+  end
+  for _, arch in ipairs(architectures(archs or "native")) do
+    print(("%s: %d kernel files compiled for %s"):format(folder, m.build(folder, arch), arch))
+  end
+  return 0
+end
+
+return m

@@ -1,0 +1,375 @@
+---@meta reprise.core
+
+-- What the raw binding offers, for editors and for the spec that compares this file with it. Never loaded.
+-- The module `reprise` (init.lua) re-exports most of it with manners.
+
+---@alias reprise.Dtype "f32"|"f16"|"bf16"|"i32"|"i64"|"u8"
+---@alias reprise.Place reprise.Device|reprise.Pool|string|nil where a tensor lies; a name opens the device; nil: the default
+---@alias reprise.Shape integer|integer[]
+---@alias reprise.Nested number|table<integer, reprise.Nested>
+
+---@class reprise.DeviceFacts
+---@field name string "cpu", "cuda:0"
+---@field model string
+---@field arch string "x86-64-v3", "sm_90"
+---@field units integer multiprocessors, or threads
+---@field memory integer bytes
+---@field free integer bytes
+
+---@class reprise.ProgramSpec
+---@field file string? path of the source; exactly one of file and source
+---@field source string?
+---@field name string? for messages, with source
+---@field define table<string, string|number|boolean>? `#define` lines
+---@field device reprise.Device|string|nil
+
+---@class reprise.CaptureOptions
+---@field name string?
+---@field outputs "shared"|"own"|"copy"|nil
+---@field copy_outputs boolean? true is outputs = "copy"
+---@field max_graphs integer? one a combination of input shapes; the least recently used leaves first
+---@field parallel boolean? forks and joins instead of one chain
+---@field warmup integer? eager runs before the first replay
+---@field reserve table<integer, integer>? bytes of the slot of input i
+---@field pool reprise.Pool?
+---@field device reprise.Device|string|nil
+
+---@class reprise.Figures
+---@field allocated integer bytes
+---@field reserved integer bytes
+---@field peak_allocated integer bytes
+---@field peak_reserved integer bytes
+---@field device_used integer? bytes, as the driver says
+---@field blocks integer?
+---@field graphs integer?
+---@field tensors reprise.Figures?
+---@field slots reprise.Figures?
+---@field scratch reprise.Figures?
+
+---@class reprise.core
+---@field version string
+---@field file string the program, or core.so
+---@field null lightuserdata JSON's null
+local core = {}
+
+--- Opens a device, or gives the handle that is open already. nil: REPRISE_DEVICE, else the best present.
+---@param name string? "cpu", "cuda", "cuda:1"
+---@return reprise.Device
+function core.device(name) end
+
+--- The devices present, best first.
+---@return reprise.DeviceFacts[]
+function core.devices() end
+
+--- Is there a GPU?
+---@return true? present
+---@return string? why there is none
+function core.has_cuda() end
+
+--- A pool of its own.
+---@param options { device: reprise.Device|string|nil }
+---@return reprise.Pool
+function core.pool(options) end
+
+--- A tensor with undefined contents.
+---@param shape reprise.Shape
+---@param dtype reprise.Dtype? default "f32"
+---@param place reprise.Place
+---@return reprise.Tensor
+function core.empty(shape, dtype, place) end
+
+--- A tensor of zeros.
+---@param shape reprise.Shape
+---@param dtype reprise.Dtype? default "f32"
+---@param place reprise.Place
+---@return reprise.Tensor
+function core.zeros(shape, dtype, place) end
+
+--- A tensor of one value.
+---@param shape reprise.Shape
+---@param value number
+---@param dtype reprise.Dtype? default "f32"
+---@param place reprise.Place
+---@return reprise.Tensor
+function core.full(shape, value, dtype, place) end
+
+--- 0, 1, ... n - 1.
+---@param n integer
+---@param dtype reprise.Dtype? default "i32"
+---@param place reprise.Place
+---@return reprise.Tensor
+function core.arange(n, dtype, place) end
+
+--- A tensor from a number or nested tables; its shape is that of the tables.
+---@param value reprise.Nested
+---@param dtype reprise.Dtype? default "f32"
+---@param place reprise.Place
+---@return reprise.Tensor
+function core.tensor(value, dtype, place) end
+
+--- Compiles a kernel source, or takes it from the cache. Allowed during capture.
+---@param spec reprise.ProgramSpec
+---@return reprise.Program
+function core.compile(spec) end
+
+--- Compiles a source into a folder of prebuilt kernels; no device is opened.
+---@param folder string
+---@param kind "cpu"|"cuda"
+---@param arch string
+---@param spec reprise.ProgramSpec
+function core.build_kernels(folder, kind, arch, spec) end
+
+--- A scalar argument that may change between replays.
+---@param type "f32"|"f64"|"i32"|"u32"|"i64"|"u64"|"u8"
+---@param value number
+---@return reprise.Param
+function core.param(type, value) end
+
+--- A function that is recorded at its first call with inputs of some shapes, and replayed at the others.
+---@param fn fun(...: reprise.Tensor): reprise.Tensor?, ...
+---@param options reprise.CaptureOptions?
+---@return reprise.Step
+function core.capture(fn, options) end
+
+--- Notes the tensors made from now on; to be held in a <close> variable.
+---@return reprise.Scope
+function core.open_scope() end
+
+--- Where kernels/ and prebuilt/ are looked for; with an argument, sets it.
+---@param path string?
+---@return string
+function core.home(path) end
+
+--- What the kernel cache did in this process.
+---@return { prebuilt: integer, hits: integer, compiled: integer, rebuilt: integer }
+function core.cache_counts() end
+
+--- Allocations of host memory not yet freed.
+---@return integer
+function core.memory_live() end
+
+--- Makes a host allocation fail: after that many, the next one, once; negative: none. For specs.
+---@param allocations integer
+function core.memory_fail_after(allocations) end
+
+--- Seconds of a clock that never goes back.
+---@return number
+function core.clock() end
+
+--- The value of a JSON text. Integers stay integers, null is core.null.
+---@param text string
+---@return any
+function core.json_decode(text) end
+
+--- A value as JSON.
+---@param value any
+---@param keys string[]? names that come first in objects, in this order
+---@return string
+function core.json_encode(value, keys) end
+
+--- A .safetensors file, mapped and checked.
+---@param path string
+---@return reprise.Safetensors
+function core.safetensors(path) end
+
+---@class reprise.Device
+---@field name string
+---@field model string
+---@field arch string
+---@field units integer
+---@field pool reprise.Pool the default pool
+---@field closed boolean
+---@field recording boolean a capture is open
+local Device = {}
+
+--- Waits until all work is done.
+function Device:synchronize() end
+
+--- Waits and closes: every later use of what belongs to the device raises.
+function Device:close() end
+
+---@class reprise.Pool
+---@field device reprise.Device
+local Pool = {}
+
+--- Bytes by zone and in all.
+---@return reprise.Figures
+function Pool:figures() end
+
+---@class reprise.Tensor
+---@field shape integer[]
+---@field dtype reprise.Dtype
+---@field device reprise.Device
+---@field rank integer
+---@field bytes integer
+---@field elements integer
+---@field packed boolean contiguous
+---@field closed boolean
+---@field [integer] number|reprise.Tensor a number for rank 1, else a view of a row; negatives count from the end
+---@operator len: integer
+local Tensor = {}
+
+--- The values as nested tables.
+---@return reprise.Nested
+function Tensor:totable() end
+
+--- The value of a tensor of one element.
+---@return number
+function Tensor:item() end
+
+--- Same dtype, shape and values?
+---@param other reprise.Tensor
+---@return boolean
+function Tensor:equal(other) end
+
+--- Overwrites this tensor, converting.
+---@param source reprise.Tensor of the same shape
+---@return reprise.Tensor self
+function Tensor:copy(source) end
+
+--- Overwrites all elements.
+---@param value number
+---@return reprise.Tensor self
+function Tensor:fill(value) end
+
+--- A packed copy.
+---@return reprise.Tensor
+function Tensor:clone() end
+
+--- In another dtype; a second handle when it is the same.
+---@param dtype reprise.Dtype
+---@return reprise.Tensor
+function Tensor:to(dtype) end
+
+--- The same elements in another shape; one dimension may be -1.
+---@param shape reprise.Shape
+---@return reprise.Tensor
+function Tensor:view(shape) end
+
+--- Dimensions of size 1 repeated.
+---@param shape reprise.Shape
+---@return reprise.Tensor
+function Tensor:expand(shape) end
+
+--- A part of one dimension, both ends included, negatives from the end, like string.sub.
+---@param dim integer
+---@param first integer
+---@param last integer? default -1
+---@return reprise.Tensor
+function Tensor:slice(dim, first, last) end
+
+--- Two dimensions exchanged.
+---@param a integer
+---@param b integer
+---@return reprise.Tensor
+function Tensor:transpose(a, b) end
+
+--- Itself when it is packed, else a packed copy.
+---@return reprise.Tensor
+function Tensor:contiguous() end
+
+--- Closes this handle; the memory goes back with its last.
+function Tensor:close() end
+
+---@class reprise.Program
+---@field kernels string[] their names
+---@field device reprise.Device
+---@field [string] reprise.Kernel
+local Program = {}
+
+--- A kernel whose name a method has taken (`close`).
+---@param name string
+---@return reprise.Kernel
+function Program:kernel(name) end
+
+--- Closes this handle; kernels taken from it stay usable.
+function Program:close() end
+
+---@class reprise.Kernel
+---@field name string
+---@field signature string
+---@field waits boolean
+---@field device reprise.Device
+---@overload fun(launch: { grid: reprise.Shape?, block: reprise.Shape?, shared: integer?, cluster: reprise.Shape?, cooperative: boolean?, [integer]: any })
+
+---@class reprise.Param
+---@field value number
+local Param = {}
+
+--- The value of the next launches and replays.
+---@param value number
+---@return reprise.Param self
+function Param:set(value) end
+
+---@class reprise.Step
+---@overload fun(...: reprise.Tensor): reprise.Tensor?, ...
+local Step = {}
+
+--- Replays the graph of the last call, its inputs as the slots hold them.
+---@param options { max: integer }
+---@return integer steps
+function Step:run(options) end
+
+--- The graphs, newest use first.
+---@return reprise.Graph[]
+function Step:graphs() end
+
+--- Closes all graphs; the step records again when it is called.
+function Step:close() end
+
+---@class reprise.Graph
+---@field name string
+---@field plan { peak: integer, lower_bound: integer } bytes
+---@field nodes integer
+---@field replays integer
+---@field closed boolean
+local Graph = {}
+
+--- The nodes with their arguments and byte ranges; field `edges`: pairs of node numbers, what must run before what.
+---@return table
+function Graph:manifest() end
+
+--- Writes the reduced graph in Graphviz' language.
+---@param file string
+function Graph:dot(file) end
+
+--- Makes the graph and its outputs unusable.
+function Graph:close() end
+
+---@class reprise.Scope
+local Scope = {}
+
+--- Takes tensors, also inside tables, out of the scope; returns its arguments.
+---@param ... any
+---@return any ...
+function Scope:keep(...) end
+
+---@class reprise.Safetensors
+local Safetensors = {}
+
+--- In the order of the file.
+---@return string[]
+function Safetensors:names() end
+
+--- What the header says of a tensor; nil: no such tensor.
+---@param name string
+---@return { dtype: string, shape: integer[], bytes: integer }?
+function Safetensors:info(name) end
+
+--- Copies a tensor into a pool.
+---@param name string
+---@param place reprise.Place
+---@return reprise.Tensor
+function Safetensors:tensor(name, place) end
+
+--- Are the bytes of two stored tensors equal?
+---@param name string
+---@param other reprise.Safetensors
+---@param other_name string
+---@return boolean
+function Safetensors:same(name, other, other_name) end
+
+--- Unmaps the file; tensors made from it stay.
+function Safetensors:close() end
+
+return core

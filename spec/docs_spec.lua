@@ -1,0 +1,86 @@
+-- The documents say what is so: types.lua has what the raw binding has, and what README shows runs as shown.
+local helper = require "spec.helper"
+local core = require "reprise.core"
+
+local function sorted(set)
+  local list = {}
+  for name in pairs(set) do list[#list + 1] = name end
+  table.sort(list)
+  return list
+end
+
+describe("lua/reprise/types.lua", function()
+  local home = core.home()
+  local text = helper.read(home .. "/lua/reprise/types.lua")
+
+  -- "reprise.Tensor.view" for every function; a class's methods belong to the local that follows its ---@class.
+  local described, classes, class = {}, {}, nil
+  for line in text:gmatch "[^\n]+" do
+    class = line:match "^%-%-%-@class ([%w.]+)" or class
+    local name = line:match "^local (%w+) = {}"
+    if name then classes[name] = class end
+    local owner, member = line:match "^function (%w+)[.:]([%w_]+)%("
+    if owner then described[classes[owner] .. "." .. member] = true end
+  end
+
+  local present = {}
+  for name, value in pairs(core) do
+    if type(value) == "function" then present["reprise.core." .. name] = true end
+  end
+  for key, value in pairs(debug.getregistry()) do
+    local methods = type(key) == "string" and key:match "^reprise%.%u" and type(value) == "table" and value.methods
+    for name in pairs(methods or {}) do present[key .. "." .. name] = true end
+  end
+
+  it("describes every function and method of reprise.core, and nothing else", function()
+    assert.same(sorted(present), sorted(described))
+  end)
+
+  it("describes each with at least one line", function()
+    for line in text:gmatch "([^\n]*)\nfunction " do assert.truthy(line:find "^%-%-%-", line) end
+  end)
+
+  it("is Lua", function() assert(load(text)) end)
+end)
+
+describe("README.md", function()
+  local path = "README.md"
+  if not io.open(path) then return pending "README.md is not in the working directory" end
+  local text = helper.read(path)
+
+  it("shows both commands before anything else", function()
+    local first = text:match "```(.-)```"
+    assert.truthy(first:find "^%s*bash scripts/demo%.sh[^\n]*\nbash scripts/test%.sh")
+  end)
+
+  local number = 0
+  for snippet in text:gmatch "```lua\n(.-)```" do
+    number = number + 1
+    it("has a snippet " .. number .. " that runs and prints what it says", function()
+      if snippet:find("source = ", 1, true) and not helper.compiler() then pending "no C++ compiler here" end
+      local file = helper.tmp() .. "/snippet.lua"
+      helper.write(file, snippet)
+      local code, out, err = helper.run(helper.quote(helper.program()) .. " " .. file)
+      assert.equal("", err)
+      assert.equal(0, code)
+      local expected = {}
+      for line in snippet:gmatch "%-%-> ([^\n]*)" do expected[#expected + 1] = line .. "\n" end
+      assert.equal(table.concat(expected), out)
+    end)
+  end
+
+  it("names files that exist", function()
+    for name in text:gmatch "%]%(([%w/_.-]+)%)" do assert(io.open(name), name):close() end
+    for name in text:gmatch "scripts/[%w_]+%.lua" do assert(io.open(name), name):close() end
+  end)
+
+  it("has every environment variable that the source reads, and no other", function()
+    local _, list = helper.run "cat runtime/*.c lua/reprise/*.lua scripts/*.sh"
+    if list == "" then pending "the source is not here" end
+    local read, named = {}, {}
+    for name in list:gmatch 'getenv%s*%(?%s*"(REPRISE_[%u_]+)"' do read[name] = true end
+    for name in list:gmatch "%${(REPRISE_[%u_]+)" do read[name] = true end
+    for name in text:gmatch "\n| `(REPRISE_[%u_]+)`" do named[name] = true end
+    assert.same(sorted(read), sorted(named))
+  end)
+end)

@@ -1,0 +1,57 @@
+-- The scripts, run as a user runs them.
+local helper = require "spec.helper"
+
+local function run(script, device)
+  local program = helper.quote(helper.program())
+  return helper.run(("REPRISE_DEVICE=%s %s %s"):format(device or "", program, script))
+end
+
+describe("scripts/tour.lua", function()
+  helper.each_device(function(device)
+    it("writes a kernel, launches, captures and replays it", function()
+      if device == "cpu" and not helper.compiler() then pending "no C++ compiler here" end
+      local code, out, err = run("scripts/tour.lua", device)
+      assert.equal("", err)
+      assert.equal(0, code)
+      local lines = {}
+      for line in out:gmatch "[^\n]+" do lines[#lines + 1] = line end
+      assert.truthy(lines[1]:find(device, 1, true))
+      assert.same({
+        "launch   10 20 30 40",
+        "replay 1 2 4 6 8",
+        "replay 2 4 8 12 16",
+        "replay 3 8 16 24 32",
+      }, { table.unpack(lines, 2, 5) })
+      assert.truthy(lines[6]:find "^graph    double: %d+ nodes, %d+ bytes at once$")
+      assert.equal(6, #lines)
+    end)
+  end)
+
+  it("is no longer than 50 lines", function()
+    local _, lines = helper.read("scripts/tour.lua"):gsub("\n", "")
+    assert.is_true(lines <= 50)
+  end)
+end)
+
+describe("scripts/devices.lua", function()
+  it("lists the devices present, as --devices does", function()
+    local code, out, err = run "scripts/devices.lua"
+    assert.equal("", err)
+    assert.equal(0, code)
+    for _, name in ipairs(helper.devices()) do assert.truthy(("\n" .. out):find("\n" .. name, 1, true)) end
+    local _, same = run "--devices"
+    assert.equal(out, same)
+  end)
+end)
+
+describe("all scripts", function()
+  it("open with their usage line and have fewer than 100 lines", function()
+    local _, list = helper.run "ls scripts/*.lua"
+    for path in list:gmatch "[^\n]+" do
+      local text = helper.read(path)
+      local _, lines = text:gsub("\n", "")
+      assert.is_true(lines < 100, path .. " is too long")
+      assert.truthy(text:find("usage: reprise scripts/", 1, true), path)
+    end
+  end)
+end)
