@@ -1,0 +1,202 @@
+/*
+ * attention.cu - T5's attention: y = softmax(q . k + bias) v for each head. No 1/sqrt(size): T5 has none.
+ *
+ *   attend_self    one query a row; its key and value go into the caches at *position first, then it looks at all
+ *                  positions up to and with its own
+ *   attend_cross   one query a row over the keys and values of the row's source, as many as the source is long; no bias
+ *   attend_all     every position of a source over all positions of the source, both ways (encoder); rows of y past a
+ *                  source's length are zero
+ *
+ * Shapes, inner = heads * size: qkv [rows][3][inner] f32 (queries, keys, values side by side), q and y [rows][inner] f32,
+ * keys and values [rows or sources][room][inner] of KV (f32, or f16: rounded to nearest even, saturated at 65504).
+ * bias [2 * reach + 1][heads] f32, or null: row reach + (key position - query position), held inside the table.
+ * position [1], lengths [sources] i32. Mistakes nobody can overlook: a position outside the caches or a source of length
+ * 0 gives nan.
+ * Launch: any grid and block, shared = 4 * (CHUNK + 8 * max(threads of a block, size / 8 rounded up)) bytes.
+ *
+ * A block takes one query of one head at a time. Scores are made CHUNK at a time, a key a thread; a running maximum and
+ * sum make any length fit (Milakov, Gimelshein, https://arxiv.org/abs/1805.02867).
+ */
+#include "prelude.cuh"
+
+enum { CHUNK = 1024 };
+
+template <class T> struct view { /* one head's keys or values: position p begins at p + p * step */
+  T *p;
+  size_t step;
+  i32 packed; /* how much of a position may be read in packs */
+};
+
+template <class T> INLINE view<T> view_of (T *p, i32 size, i32 inner) {
+  view<T> v = {p, (size_t)inner, packable(p, inner) ? packable(p, size) : 0};
+  return v;
+}
+
+template <class T> INLINE float8 piece (const T *p, i32 k, i32 packed, i32 n) {
+  return k < packed ? load8(p + k) : part8(p + k, n - k);
+}
+
+struct relative { const float *bias; i32 heads, head, reach, query; };
+
+INLINE float bias_at (const relative &b, i32 key) {
+  if (!b.bias) return 0;
+  i32 d = key - b.query;
+  d = d < -b.reach ? -b.reach : d > b.reach ? b.reach : d;
+  return b.bias[(size_t)(b.reach + d) * (size_t)b.heads + (size_t)b.head];
+}
+
+/* score[i] = q . key[first + i] + bias for i < count, then -INF to a multiple of eight; returns the block's largest. */
+template <class T> INLINE float score_keys (const view<const float> &q, const view<T> &keys, const relative &b, i32 size,
+                                            i32 first, i32 count, float *score) {
+  float most = -INF;
+  i32 packed = q.packed & keys.packed;
+  for (i32 i = (i32)THREAD; i < ((count + 7) & ~7); i += (i32)THREADS) {
+    float s = -INF;
+    if (i < count) {
+      const T *key = keys.p + (size_t)(first + i) * keys.step;
+      float8 sum = splat8(0);
+      i32 k = 0;
+      for (; k < packed; k += 8) sum = fma8(load8(q.p + k), load8(key + k), sum);
+      for (; k < size; k += 8) sum = fma8(part8(q.p + k, size - k), part8(key + k, size - k), sum);
+      s = sum8(sum) + bias_at(b, first + i);
+    }
+    score[i] = s;
+    most = s > most ? s : most;
+  }
+  return block_max(most);
+}
+
+/* score = e^(score - most); returns the block's sum. */
+INLINE float weigh (float *score, i32 count, float most) {
+  float sum = 0;
+  for (i32 i = (i32)THREAD * 8; i < count; i += (i32)THREADS * 8) {
+    float8 e = exp8(sub8(load8(score + i), splat8(most)));
+    sum += sum8(e);
+    store8(score + i, e);
+  }
+  return block_sum(sum);
+}
+
+/* How the values' packs of eight are shared out: a unit is `many` packs of every `groups`-th position. */
+struct layout { i32 packs, many, units, groups; };
+
+INLINE layout layout_of (i32 size) {
+  layout l = {(size + 7) / 8, LANES == 1 ? 4 : 1, 0, 0}; /* one thread keeps four sums going */
+  l.units = (l.packs + l.many - 1) / l.many;
+  l.groups = (i32)THREADS / l.units > 0 ? (i32)THREADS / l.units : 1;
+  return l;
+}
+
+/* cell[g][d] = cell[g][d] * keep + sum over the positions of group g of score * value */
+template <int P, class T> INLINE void add_values (const view<T> &values, i32 size, i32 first, i32 count, i32 d, i32 group,
+                                                  i32 groups, const float *score, float keep, float *cell) {
+  float8 sum[P];
+  UNROLL for (int j = 0; j < P; j++) sum[j] = keep == 0 ? splat8(0) : mul8(splat8(keep), load8(cell + j * 8));
+  for (i32 i = group; i < count; i += groups) {
+    const T *value = values.p + (size_t)(first + i) * values.step;
+    float8 s = splat8(score[i]);
+    UNROLL for (int j = 0; j < P; j++) sum[j] = fma8(s, piece(value, d + j * 8, values.packed, size), sum[j]);
+  }
+  UNROLL for (int j = 0; j < P; j++) store8(cell + j * 8, sum[j]);
+}
+
+template <class T> INLINE void add_chunk (const view<T> &values, const layout &l, i32 size, i32 first, i32 count,
+                                          const float *score, float keep, float *cells) {
+  for (i32 u = (i32)THREAD; u < l.units * l.groups; u += (i32)THREADS) {
+    i32 group = u / l.units, pack = u % l.units * l.many, end = pack + l.many < l.packs ? pack + l.many : l.packs;
+    float *cell = cells + (group * l.packs + pack) * 8;
+    if (LANES == 1 && end - pack == 4) add_values<4>(values, size, first, count, pack * 8, group, l.groups, score, keep, cell);
+    else for (; pack < end; pack++, cell += 8) add_values<1>(values, size, first, count, pack * 8, group, l.groups, score, keep, cell);
+  }
+}
+
+/* y[0 .. size-1] for one query over keys 0 .. count-1. */
+template <class T> INLINE void attend (float *y, const view<const float> &q, const view<T> &keys, const view<T> &values,
+                                       const relative &b, i32 size, i32 count) {
+  DYNAMIC(float, score);
+  float *cells = score + CHUNK, most = -INF, sum = 0;
+  layout l = layout_of(size);
+  for (i32 first = 0; first < count; first += CHUNK) {
+    i32 here = count - first < CHUNK ? count - first : CHUNK;
+    float top = score_keys(q, keys, b, size, first, here, score);
+    top = top > most ? top : most;
+    float keep = first ? at8(exp8(splat8(most - top)), 0) : 0.0f;
+    sum = sum * keep + weigh(score, here, top);
+    most = top;
+    add_chunk(values, l, size, first, here, score, keep, cells);
+    barrier();
+  }
+  for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) {
+    float s = count > 0 ? cells[d] : 0.0f;
+    for (i32 g = 1; g < l.groups; g++) s += cells[g * l.packs * 8 + d];
+    y[d] = s / sum;
+  }
+  barrier();
+}
+
+template <class T> INLINE void keep (T *to, const float *from, i32 size) {
+  i32 packed = packable(to, size) & packable(from, size);
+  for (i32 k = (i32)THREAD * 8; k < size; k += (i32)THREADS * 8)
+    if (k < packed) store8(to + k, load8(from + k));
+    else store_part8(to + k, part8(from + k, size - k), size - k);
+}
+
+WAITS KERNEL void attend_self (float *y, KV *keys, KV *values, const float *qkv, const float *bias, const i32 *position,
+                               i32 rows, i32 heads, i32 size, i32 room, i32 reach) {
+  span mine = share(rows * heads);
+  i32 inner = heads * size;
+  wait_previous();
+  release_next();
+  i32 at = *position;
+  bool inside = 0 <= at && at < room;
+  for (i32 item = mine.first; item < mine.last; item++) {
+    i32 row = item / heads, head = item % heads;
+    size_t cache = (size_t)row * (size_t)room * (size_t)inner + (size_t)(head * size);
+    const float *q = qkv + (size_t)row * 3 * (size_t)inner + head * size;
+    if (inside) {
+      keep(keys + cache + (size_t)at * (size_t)inner, q + inner, size);
+      keep(values + cache + (size_t)at * (size_t)inner, q + 2 * inner, size);
+    }
+    barrier();
+    relative b = {bias, heads, head, reach, at};
+    attend(y + (size_t)row * (size_t)inner + head * size, view_of(q, size, inner), view_of<const KV>(keys + cache, size, inner),
+           view_of<const KV>(values + cache, size, inner), b, size, inside ? at + 1 : 0);
+  }
+}
+
+WAITS KERNEL void attend_cross (float *y, const float *q, const KV *keys, const KV *values, const i32 *lengths, i32 rows,
+                                i32 sources, i32 heads, i32 size, i32 room) {
+  span mine = share(rows * heads);
+  i32 inner = heads * size;
+  wait_previous();
+  release_next();
+  for (i32 item = mine.first; item < mine.last; item++) {
+    i32 row = item / heads, head = item % heads, source = row / (rows / sources), length = lengths[source];
+    size_t at = (size_t)row * (size_t)inner + (size_t)(head * size);
+    size_t cache = (size_t)source * (size_t)room * (size_t)inner + (size_t)(head * size);
+    relative unbiased = {nullptr, 0, 0, 0, 0};
+    attend(y + at, view_of(q + at, size, inner), view_of(keys + cache, size, inner), view_of(values + cache, size, inner),
+           unbiased, size, length < room ? length : room);
+  }
+}
+
+WAITS KERNEL void attend_all (float *y, const float *qkv, const float *bias, const i32 *lengths, i32 sources, i32 heads,
+                              i32 size, i32 room, i32 reach) {
+  span mine = share(sources * heads * room);
+  i32 inner = heads * size;
+  wait_previous();
+  release_next();
+  for (i32 item = mine.first; item < mine.last; item++) {
+    i32 query = item % room, head = item / room % heads, source = item / room / heads, length = lengths[source];
+    size_t row = (size_t)source * (size_t)room + (size_t)query;
+    const float *start = qkv + (size_t)source * (size_t)room * 3 * (size_t)inner + head * size;
+    float *to = y + row * (size_t)inner + head * size;
+    if (query >= length) {
+      for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) to[d] = 0;
+      continue;
+    }
+    relative b = {bias, heads, head, reach, query};
+    attend(to, view_of(start + (size_t)query * 3 * (size_t)inner, size, 3 * inner), view_of(start + inner, size, 3 * inner),
+           view_of(start + 2 * inner, size, 3 * inner), b, size, length < room ? length : room);
+  }
+}
