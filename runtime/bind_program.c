@@ -4,7 +4,7 @@
 
 #include "bind.h"
 
-enum { MOST_ARGS = 64 };
+enum { MOST_ARGS = 64, KERNEL_BLOCK = 256 /* threads, where none are given: a KERNEL is right for any whole warps */ };
 
 /* ---- programs */
 
@@ -254,7 +254,7 @@ static int launch(lua_State *L) {
   const rp_kernel *kernel = rp_check_kernel(L, 1);
   lua_settop(L, 2);
   if (!lua_istable(L, 2)) return rp_error(L, "launching %s: expected a table of arguments, got %s", kernel->signature->name, luaL_typename(L, 2));
-  rp_geometry how = {.grid = {1, 1, 1}, .block = {1, 1, 1}};
+  rp_geometry how = {.grid = {1, 1, 1}, .block = {kernel->signature->global ? 1 : KERNEL_BLOCK, 1, 1}};
   rp_actual args[MOST_ARGS] = {0};
   read_geometry(L, kernel, &how);
   read_args(L, kernel, args);

@@ -186,9 +186,11 @@ static void keep_graph(step *s, rp_graph *g) {
   s->graphs[0] = g;
 }
 
-static void record_graph(lua_State *L, step *s, int count) {
+/* The stack: the step, its inputs. */
+static int record_graph(lua_State *L) {
+  step *s = check_step(L);
+  int top = lua_gettop(L), count = top - 1;
   if (s->busy) rp_error(L, "capturing %s: it is being captured already", s->name);
-  int top = lua_gettop(L);
   guard *g = push_guard(L, s);
   call_recorded(L, g, count);
   note_outputs(L, g, top + 2);
@@ -200,6 +202,22 @@ static void record_graph(lua_State *L, step *s, int count) {
   rp_check(L, rp_graph_make(rec, &options, &graph));
   keep_graph(s, graph);
   lua_settop(L, top); /* closes the guard */
+  return 0;
+}
+
+/* A coroutine that dies of an error closes nothing before it is closed itself: there the call is a protected one. */
+static void record_safely(lua_State *L) {
+  int top = lua_gettop(L);
+  bool is_main = lua_pushthread(L);
+  lua_settop(L, top);
+  if (is_main) {
+    record_graph(L);
+    return;
+  }
+  luaL_checkstack(L, top + 1, "too many inputs");
+  lua_pushcfunction(L, record_graph);
+  for (int i = 1; i <= top; i++) lua_pushvalue(L, i);
+  if (lua_pcall(L, top, 0, 0) != LUA_OK) lua_error(L);
 }
 
 /* ---- calling */
@@ -248,7 +266,7 @@ static int call(lua_State *L) {
   }
   rp_check(L, rp_device_usable(s->pool->device));
   if (s->pool->device->record) return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
-  if (!find_graph(s, inputs, (size_t)count)) record_graph(L, s, count);
+  if (!find_graph(s, inputs, (size_t)count)) record_safely(L);
   RP_CALL(L, rp_graph_replay(s->graphs[0], inputs));
   return push_outputs(L, s->graphs[0]);
 }

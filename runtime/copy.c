@@ -137,6 +137,7 @@ static bool same_place(const rp_tensor *a, const rp_tensor *b) {
 }
 
 static bool repeats(const rp_tensor *x) {
+  if (rp_tensor_elements(x) == 0) return false;
   for (int d = 0; d < x->rank; d++)
     if (x->stride[d] == 0 && x->shape[d] > 1) return true;
   return false;
