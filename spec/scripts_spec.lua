@@ -44,6 +44,23 @@ describe("scripts/devices.lua", function()
   end)
 end)
 
+describe("a cold start", function()
+  helper.each_device(function(device)
+    it("compiles nothing: the library's kernels came with the program", function()
+      local home = require("reprise.core").home()
+      if not io.open(home .. "/prebuilt") then pending "no kernels were built with the program" end
+      local code, out, err = helper.run(([[
+        REPRISE_CACHE=%s REPRISE_DEVICE=%s %s -e '
+          arg = { [0] = "scripts/g2p.lua", "knowledge" }
+          dofile(arg[0])
+          local counts = require("reprise.core").cache_counts()
+          print(counts.compiled, counts.hits, counts.prebuilt > 0)']]):format(helper.tmp(), device, helper.quote(helper.program())))
+      assert.equal(0, code, err)
+      assert.equal("N AA1 L IH0 JH\n0\t0\ttrue\n", out)
+    end)
+  end)
+end)
+
 describe("all scripts", function()
   it("open with their usage line and have fewer than 100 lines", function()
     local _, list = helper.run "ls scripts/*.lua"

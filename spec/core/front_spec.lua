@@ -162,6 +162,52 @@ describe("the program", function()
   end)
 end)
 
+describe("the core in a stock lua5.4", function()
+  local home = require("reprise.core").home()
+
+  it("serves the same module", function()
+    if helper.run "command -v lua5.4" ~= 0 then pending "there is no lua5.4 here" end
+    if not io.open(home .. "/lib/lua/5.4/reprise/core.so") then pending "there is no core.so beside the program" end
+    local code, out, err = helper.run(([[
+      LUA_PATH="%s/lua/?.lua;%s/lua/?/init.lua" LUA_CPATH="%s/lib/lua/5.4/?.so" \
+        lua5.4 -e 'local rp = require "reprise" print(rp.full({ 2 }, 3, "f32", "cpu"), rp.home())']]):format(home, home, home))
+    if err:find("runtime does not come first", 1, true) then pending "the sanitizers want a program of their own" end
+    assert.equal("", err)
+    assert.equal(0, code)
+    assert.truthy(out:find("{3.0, 3.0} f32", 1, true), out)
+    assert.truthy(out:find(home, 1, true))
+  end)
+
+  it("is refused by a module of another version, naming both", function()
+    local core = require "reprise.core"
+    local other = setmetatable({ version = "9.9.9" }, { __index = core })
+    finally(function() package.loaded["reprise.core"] = core end)
+    package.loaded["reprise.core"] = other
+    local ok, message = pcall(dofile, home .. "/lua/reprise/init.lua")
+    assert.is_false(ok)
+    assert.truthy(message:find("is version 9.9.9", 1, true), message)
+    assert.truthy(message:find(core.file, 1, true), message)
+  end)
+end)
+
+describe("--build-kernels", function()
+  local program = helper.quote(helper.program())
+
+  it("ends with 2 when the folder is missing or an option is wrong", function()
+    for _, wrong in ipairs { "", "--arch", "dir --arch", "dir --other x", "dir --arch a b" } do
+      local code, _, err = helper.run(program .. " --build-kernels " .. wrong)
+      assert.equal(2, code, wrong)
+      assert.truthy(err:find "^usage: reprise %-%-build%-kernels DIR", wrong)
+    end
+  end)
+
+  it("ends with 1 when the folder cannot be made", function()
+    local code, _, err = helper.run(program .. " --build-kernels /proc/none --arch x86-64-v3")
+    assert.equal(1, code)
+    assert.truthy(err:find("/proc/none", 1, true))
+  end)
+end)
+
 describe("the prompt", function()
   local function talk(input)
     local command = "printf '%s' " .. helper.quote(input) .. " | " .. helper.quote(helper.program()) .. " -i"
@@ -191,48 +237,45 @@ describe("the prompt", function()
 end)
 
 describe("Ctrl-C", function()
-  -- An interrupted run of a script; it says "ready" when the signal may come.
-  local function interrupt(text)
+  -- An interrupted run of a script; it calls ready() when the signal may come. A shell starts background jobs with
+  -- SIGINT ignored; the program's handler does not care.
+  local function stops(text)
     local folder = helper.tmp()
-    helper.write(folder .. "/script.lua", text)
-    return helper.run(([[
-      cd %s && mkfifo ready
-      %s script.lua >ready 2>err & child=$!
-      { read line; kill -INT $child; cat; } <ready
+    helper.write(folder .. "/script.lua", "io.stdout:setvbuf 'no' local function ready() print 'ready' end\n" .. text)
+    local code, out, err = helper.run(([[
+      cd %s && mkfifo pipe
+      %s script.lua >pipe 2>err & child=$!
+      { read line; kill -INT $child; cat; } <pipe
       wait $child; code=$?
       cat err >&2; exit $code]]):format(helper.quote(folder), helper.quote(helper.program())))
-  end
-
-  -- A shell starts background jobs with SIGINT ignored; the program's handler does not care.
-  local function stops(text)
-    local code, out, err = interrupt("io.stdout:setvbuf 'no' print 'ready'\n" .. text)
-    assert.equal(130, code)
-    assert.truthy(err:find("interrupted\nstack traceback:", 1, true))
+    assert.equal(130, code, err)
+    assert.truthy(err:find("interrupted\nstack traceback:", 1, true), err)
     return out
   end
 
   it("ends a script with 130", function()
-    stops "while true do end"
+    stops "ready() while true do end"
   end)
 
   it("ends a script that catches every error", function()
-    stops "while true do pcall(function() while true do end end) end"
+    stops "ready() while true do pcall(function() while true do end end) end"
   end)
 
   it("ends a script that runs in coroutines", function()
-    stops "local co = coroutine.wrap(function() while true do end end) co()"
-    stops "while true do coroutine.resume(coroutine.create(function() while true do end end)) end"
+    stops "coroutine.wrap(function() ready() while true do end end)()"
+    stops "ready() while true do coroutine.resume(coroutine.create(function() while true do end end)) end"
   end)
 
   it("lets closers put things in order", function()
     local out = stops [[
       local guard <close> = setmetatable({}, { __close = function() for _ = 1, 100 do end print "closed" end })
+      ready()
       while true do end]]
     assert.equal("closed\n", out)
   end)
 
   it("ends a read that waits", function()
-    stops "local f = io.popen 'sleep 1' f:read() while true do end"
+    stops "local f = io.popen 'sleep 1' ready() f:read() while true do end"
   end)
 end)
 
