@@ -1,5 +1,5 @@
 std = "lua54"
-max_line_length = 110
+max_line_length = 120
 exclude_files = { "build*/", "lua/reprise/types.lua" }
-files["spec"] = { std = "+busted" }
+files["spec"] = { std = "+busted", max_line_length = 165 }
 files[".busted"] = { std = "lua54" }

@@ -20,7 +20,7 @@ end
 function m.prepare()
   local home = require("reprise.core").home()
   if not package.searchpath("busted.runner", package.path) then
-    error("reprise --test: busted for Lua 5.4 was not found: install it (Debian and Ubuntu: apt-get install lua-busted)", 0)
+    error("reprise --test: busted for Lua 5.4 was not found: Debian and Ubuntu have it as lua-busted", 0)
   end
   if not exists(".busted") and not names_folder(arg) then
     if not exists(home .. "/.busted") then
