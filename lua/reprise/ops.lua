@@ -1,0 +1,403 @@
+-- ops.lua - the library's operations as functions on tensors: checks, outputs, launch geometry; one kernel each.
+--
+-- Activations are f32; weights are f32, f16 or bf16 and are used as they are stored. The last dimension is the one that
+-- is worked on, all others together are the rows. Outputs are new tensors: temporaries inside a capture. A program is
+-- compiled once a device and set of defines.
+--
+--   caches       keys and values {rows or sources, room, heads * size} of f32 or f16
+--   bias         {2 * reach + 1, heads} f32: row reach + (key position - query position), counted from 0; made by
+--                `embed` from a model's table with bias.rows(-reach, reach, ...) as ids
+
+local core = require "reprise.core"
+local raise = require "reprise.raise"
+
+local m = {}
+
+local WEIGHTS = { f32 = "float", f16 = "f16", bf16 = "bf16" } -- dtype -> how kernels spell it
+local CACHES = { f32 = "float", f16 = "f16" }
+local ACTIVATIONS = { none = 0, relu = 1, gelu = 2, gelu_new = 3, silu = 4 }
+local SHARED = 48 << 10 -- bytes a block may have on every GPU without asking for more
+local CHUNK = 1024 -- scores at a time, as in attention.cu
+
+---@class reprise.LibraryEntry
+---@field file string under kernels/
+---@field define table<string, string>
+
+local function variants()
+  local list = { { file = "norm.cu", define = {} }, { file = "sample.cu", define = {} } }
+  for _, dtype in ipairs { "f32", "f16", "bf16" } do
+    for _, file in ipairs { "embed.cu", "linear.cu" } do
+      list[#list + 1] = { file = file, define = { W = WEIGHTS[dtype] } }
+    end
+  end
+  for _, dtype in ipairs { "f32", "f16" } do
+    list[#list + 1] = { file = "attention.cu", define = { KV = CACHES[dtype] } }
+  end
+  return list
+end
+
+--- All that this module ever compiles: a closed list, for `reprise --build-kernels`.
+---@type reprise.LibraryEntry[]
+m.library = variants()
+
+-- ---- programs
+
+local programs = setmetatable({}, { __mode = "k" }) -- device -> "file type" -> program
+
+local function kernel(device, file, name, define, type)
+  local made = programs[device]
+  if not made then
+    made = {}
+    programs[device] = made
+  end
+  local key = file .. " " .. (type or "")
+  if not made[key] then
+    local path = core.home() .. "/kernels/" .. file
+    made[key] = core.compile { file = path, define = define and { [define] = type } or {}, device = device }
+  end
+  return made[key]:kernel(name)
+end
+
+-- ---- checks
+
+local function is_tensor(x)
+  local class = type(x) == "userdata" and debug.getmetatable(x)
+  return class and class.__name == "reprise.Tensor"
+end
+
+-- A tensor of one of the dtypes that are keys of `dtypes` (a table) or of the one dtype that it names.
+local function check(what, name, x, dtypes, rank)
+  if not is_tensor(x) then raise("%s: %s: tensor expected, got %s", what, name, type(x)) end
+  if type(dtypes) == "table" and not dtypes[x.dtype] or type(dtypes) == "string" and dtypes ~= x.dtype then
+    local expected = dtypes
+    if type(dtypes) == "table" then expected = dtypes.bf16 and "f32, f16 or bf16" or "f32 or f16" end
+    raise("%s: %s: a tensor of %s is expected, got %s", what, name, expected, x.dtype)
+  end
+  if rank and x.rank ~= rank then raise("%s: %s: rank %d is expected, got %d", what, name, rank, x.rank) end
+end
+
+local function text_of(shape) return "{" .. table.concat(shape, ", ") .. "}" end
+
+local function check_shape(what, name, x, dtypes, expected)
+  check(what, name, x, dtypes)
+  local shape = x.shape
+  local same = #shape == #expected
+  for i = 1, #expected do same = same and shape[i] == expected[i] end
+  if not same then raise("%s: %s: shape %s is expected, got %s", what, name, text_of(expected), text_of(shape)) end
+end
+
+local function check_heads(what, heads, inner)
+  if math.type(heads) ~= "integer" or heads < 1 then raise("%s: heads: a whole number from 1 is expected", what) end
+  if inner % heads ~= 0 then raise("%s: heads: %d does not divide %d", what, heads, inner) end
+  return inner // heads
+end
+
+-- Rows, last dimension, and a copy of the shape.
+local function rows_of(what, name, x)
+  check(what, name, x, "f32")
+  local shape, rows = x.shape, 1
+  if #shape == 0 then raise("%s: %s: rank 1 or more is expected, got 0", what, name) end
+  for i = 1, #shape - 1 do rows = rows * shape[i] end
+  return rows, shape[#shape], shape
+end
+
+-- ---- launch geometry
+
+local function is_gpu(device) return device.name:find "^cuda" ~= nil end
+
+local function ceil(a, b) return (a + b - 1) // b end
+
+-- As many blocks as there is work for, at most a few for each multiprocessor or thread.
+local function grid(device, work, most) return math.max(1, math.min(work, device.units * (most or 8))) end
+
+-- Rows a tile, whether rows are staged in shared memory, bytes for them; see linear.cu.
+local function tiles(what, device, rows, n, normed)
+  local bytes = ceil(n, 8) * 32
+  if not is_gpu(device) then
+    local tile = ceil(rows, ceil(rows, 6)) -- tiles of one size
+    return tile, normed, normed and tile * bytes or 0
+  end
+  local tile = math.min(rows, 8)
+  local staged = normed or rows > 8 and tile * bytes <= SHARED
+  if staged then tile = math.min(tile, SHARED // bytes) end
+  if tile == 0 then raise("%s: a norm over %d elements is too wide, %d are possible", what, n, SHARED // 32 * 8) end
+  return tile, staged, staged and tile * bytes or 0
+end
+
+-- Grid and block for `columns` columns, `pair` of which a gate takes for one.
+local function blocks(device, rows, columns, tile, pair)
+  if not is_gpu(device) then return grid(device, ceil(rows, tile) * ceil(columns, 8)), 1 end
+  local many = rows > tile
+  local wide = (many and tile > 4 and 4 or 2) // pair
+  local block = many and 256 or 128
+  return grid(device, ceil(ceil(rows, tile) * ceil(columns, wide), block // 32), 16), block
+end
+
+local function attend_shared(block, size) return 4 * (CHUNK + 8 * math.max(block, ceil(size, 8))) end
+
+local function attend_block(device) return is_gpu(device) and 128 or 1 end
+
+-- ---- embedding and norm
+
+--- Rows of a table: out[i] = table[ids[i]], widened to f32. An id outside the table gives a row of nan.
+---@param table reprise.Tensor {count, n} f32, f16 or bf16
+---@param ids reprise.Tensor i32, any shape; from 0
+---@return reprise.Tensor f32 {shape of ids ..., n}
+function m.embed(table, ids)
+  check("embed", "table", table, WEIGHTS, 2)
+  check("embed", "ids", ids, "i32")
+  local device, shape, rows = table.device, ids.shape, 1
+  for _, n in ipairs(shape) do rows = rows * n end
+  local count, n = table.shape[1], table.shape[2]
+  shape[#shape + 1] = n
+  local y = core.empty(shape, "f32", device)
+  kernel(device, "embed.cu", "embed", "W", WEIGHTS[table.dtype]) {
+    grid = grid(device, ceil(rows, 4)), block = is_gpu(device) and 128 or 1,
+    y, ids, table, rows, n, count,
+  }
+  return y
+end
+
+--- T5's norm: x * gamma / sqrt(mean(x^2) + epsilon) along the last dimension.
+---@param x reprise.Tensor f32 {..., n}
+---@param gamma reprise.Tensor f32 {n}
+---@param epsilon number? default 1e-6
+---@return reprise.Tensor f32, shaped as x
+function m.norm(x, gamma, epsilon)
+  local rows, n, shape = rows_of("norm", "x", x)
+  check_shape("norm", "gamma", gamma, "f32", { n })
+  local y = core.empty(shape, "f32", x.device)
+  kernel(x.device, "norm.cu", "rms_norm") {
+    grid = grid(x.device, ceil(rows, 4)), block = is_gpu(x.device) and 128 or 1,
+    y, x, gamma, rows, n, epsilon or 1e-6,
+  }
+  return y
+end
+
+-- ---- products
+
+---@class reprise.LinearOptions
+---@field norm reprise.Tensor? gamma, f32 {n}: the product is of T5's norm of x
+---@field epsilon number? of the norm, default 1e-6
+---@field activation "none"|"relu"|"gelu"|"gelu_new"|"silu"|nil
+---@field scale number? default 1
+---@field residual reprise.Tensor? f32, shaped as the result: added to it
+
+local function activation_of(what, name)
+  local act = ACTIVATIONS[name or "none"]
+  if not act then raise("%s: activation: relu, gelu, gelu_new, silu or none is expected, got %s", what, tostring(name)) end
+  return act
+end
+
+local function check_norm(what, options, n)
+  if options.norm ~= nil then check_shape(what, "norm", options.norm, "f32", { n }) end
+end
+
+-- One to three matrices of one dtype and shape; their number, rows of one.
+local function check_matrices(what, list, n)
+  if #list < 1 or #list > 3 then raise("%s: w: one to three matrices are expected, got %d", what, #list) end
+  check(what, "w", list[1], WEIGHTS, 2)
+  local rows = list[1].shape[1]
+  for _, w in ipairs(list) do check_shape(what, "w", w, list[1].dtype, { rows, n }) end
+  return #list, rows
+end
+
+--- scale * act(h w^T) + residual, h = x or its norm. Up to three matrices of one shape give their products side by side.
+---@param x reprise.Tensor f32 {..., n}
+---@param w reprise.Tensor|reprise.Tensor[] {m, n} f32, f16 or bf16
+---@param options reprise.LinearOptions?
+---@return reprise.Tensor f32 {..., m} or {..., matrices * m}
+function m.linear(x, w, options)
+  options = options or {}
+  local rows, n, shape = rows_of("linear", "x", x)
+  local list = is_tensor(w) and { w } or type(w) == "table" and w or {}
+  local count, each = check_matrices("linear", list, n)
+  check_norm("linear", options, n)
+  local columns, device, normed = count * each, x.device, options.norm ~= nil
+  shape[#shape] = columns
+  if options.residual then check_shape("linear", "residual", options.residual, "f32", shape) end
+  local act = activation_of("linear", options.activation)
+  local tile, staged, shared = tiles("linear", device, rows, n, normed)
+  local count_of_blocks, block = blocks(device, rows, columns, tile, 1)
+  local y = core.empty(shape, "f32", device)
+  kernel(device, "linear.cu", "linear", "W", WEIGHTS[list[1].dtype]) {
+    grid = count_of_blocks, block = block, shared = shared,
+    y, x, options.norm or false, list[1], list[2] or false, list[3] or false, options.residual or false,
+    rows, n, each, tile, staged and 1 or 0, act, options.epsilon or 1e-6, options.scale or 1.0,
+  }
+  return y
+end
+
+--- act(h w^T) * (h gate^T), h = x or its norm.
+---@param x reprise.Tensor f32 {..., n}
+---@param w reprise.Tensor {m, n} f32, f16 or bf16
+---@param gate reprise.Tensor like w
+---@param options { norm: reprise.Tensor?, epsilon: number?, activation: string? }?
+---@return reprise.Tensor f32 {..., m}
+function m.gated(x, w, gate, options)
+  options = options or {}
+  local rows, n, shape = rows_of("gated", "x", x)
+  local _, columns = check_matrices("gated", { w, gate }, n)
+  check_norm("gated", options, n)
+  local device = x.device
+  shape[#shape] = columns
+  local act = activation_of("gated", options.activation)
+  local tile, staged, shared = tiles("gated", device, rows, n, options.norm ~= nil)
+  local count_of_blocks, block = blocks(device, rows, columns, tile, 2)
+  local y = core.empty(shape, "f32", device)
+  kernel(device, "linear.cu", "gated", "W", WEIGHTS[w.dtype]) {
+    grid = count_of_blocks, block = block, shared = shared,
+    y, x, options.norm or false, w, gate, rows, n, columns, tile, staged and 1 or 0, act, options.epsilon or 1e-6,
+  }
+  return y
+end
+
+-- ---- attention
+
+local function check_caches(what, keys, values, rows, inner)
+  check(what, "keys", keys, CACHES, 3)
+  local room = keys.shape[2]
+  check_shape(what, "keys", keys, keys.dtype, { rows, room, inner })
+  check_shape(what, "values", values, keys.dtype, { rows, room, inner })
+  return room
+end
+
+local function reach_of(what, bias, heads)
+  if bias == nil then return 0 end
+  check(what, "bias", bias, "f32", 2)
+  local rows = bias.shape[1]
+  if rows % 2 == 0 then raise("%s: bias: an odd number of rows is expected, got %d", what, rows) end
+  check_shape(what, "bias", bias, "f32", { rows, heads })
+  return rows // 2
+end
+
+--- One step of self-attention: keys and values of x go into the caches at `position`, then each row looks back at all
+--- positions up to its own. A position outside the caches gives nan and changes nothing.
+---@param qkv reprise.Tensor f32 {rows, 3 * inner}: queries, keys, values side by side
+---@param keys reprise.Tensor cache {rows, room, inner}, written
+---@param values reprise.Tensor likewise
+---@param position reprise.Tensor i32 {1}, from 0
+---@param heads integer
+---@param bias reprise.Tensor? {2 * reach + 1, heads}
+---@return reprise.Tensor f32 {rows, inner}
+function m.attend_self(qkv, keys, values, position, heads, bias)
+  local rows, wide = rows_of("attend_self", "qkv", qkv)
+  local inner, device = wide // 3, qkv.device
+  check_shape("attend_self", "qkv", qkv, "f32", { rows, 3 * inner })
+  local size = check_heads("attend_self", heads, inner)
+  local room = check_caches("attend_self", keys, values, rows, inner)
+  check_shape("attend_self", "position", position, "i32", { 1 })
+  local reach, block = reach_of("attend_self", bias, heads), attend_block(device)
+  local y = core.empty({ rows, inner }, "f32", device)
+  kernel(device, "attention.cu", "attend_self", "KV", CACHES[keys.dtype]) {
+    grid = grid(device, rows * heads, 16), block = block, shared = attend_shared(block, size),
+    y, keys, values, qkv, bias or false, position, rows, heads, size, room, reach,
+  }
+  return y
+end
+
+--- One query a row over the keys and values of the row's source; rows of a source stand together.
+---@param q reprise.Tensor f32 {rows, inner}
+---@param keys reprise.Tensor {sources, room, inner}; sources divides rows
+---@param values reprise.Tensor likewise
+---@param lengths reprise.Tensor i32 {sources}
+---@param heads integer
+---@return reprise.Tensor f32 {rows, inner}
+function m.attend_cross(q, keys, values, lengths, heads)
+  local rows, inner = rows_of("attend_cross", "q", q)
+  check_shape("attend_cross", "q", q, "f32", { rows, inner })
+  check("attend_cross", "lengths", lengths, "i32", 1)
+  local sources, device = lengths.shape[1], q.device
+  if rows % sources ~= 0 then raise("attend_cross: lengths: %d sources do not divide %d rows", sources, rows) end
+  local size = check_heads("attend_cross", heads, inner)
+  local room = check_caches("attend_cross", keys, values, sources, inner)
+  local block = attend_block(device)
+  local y = core.empty({ rows, inner }, "f32", device)
+  kernel(device, "attention.cu", "attend_cross", "KV", CACHES[keys.dtype]) {
+    grid = grid(device, rows * heads, 16), block = block, shared = attend_shared(block, size),
+    y, q, keys, values, lengths, rows, sources, heads, size, room,
+  }
+  return y
+end
+
+--- All positions of each source over all positions of it. Rows past a source's length become zero.
+---@param qkv reprise.Tensor f32 {sources, room, 3 * inner}
+---@param lengths reprise.Tensor i32 {sources}
+---@param heads integer
+---@param bias reprise.Tensor? {2 * reach + 1, heads}
+---@return reprise.Tensor f32 {sources, room, inner}
+function m.attend_all(qkv, lengths, heads, bias)
+  check("attend_all", "qkv", qkv, "f32", 3)
+  local sources, room, inner = qkv.shape[1], qkv.shape[2], qkv.shape[3] // 3
+  check_shape("attend_all", "qkv", qkv, "f32", { sources, room, 3 * inner })
+  check_shape("attend_all", "lengths", lengths, "i32", { sources })
+  local size, device = check_heads("attend_all", heads, inner), qkv.device
+  local reach, block = reach_of("attend_all", bias, heads), attend_block(device)
+  local y = core.empty({ sources, room, inner }, "f32", device)
+  kernel(device, "attention.cu", "attend_all", "KV", CACHES.f32) {
+    grid = grid(device, sources * heads * room, 16), block = block, shared = attend_shared(block, size),
+    y, qkv, bias or false, lengths, sources, heads, size, room, reach,
+  }
+  return y
+end
+
+-- ---- the next token
+
+---@class reprise.ChoiceState i32 tensors that a step moves on
+---@field token reprise.Tensor {rows}: the newest token of each row
+---@field position reprise.Tensor {1}: how many tokens the caches hold
+---@field arrived reprise.Tensor {1}, 0
+---@field finished reprise.Tensor? {rows}; with it also history, open and ends
+---@field history reprise.Tensor? {rows, longest}: the chosen tokens by position
+---@field open reprise.Tensor? {1}: rows not finished
+---@field ends reprise.Tensor? {any number from 1}
+---@field pad integer? the token of finished rows, default 0
+
+--- A state for `rows` rows at position 0. With `longest` it also ends rows: at an id of `ends` or when history is full.
+---@param rows integer
+---@param options { longest: integer?, ends: integer[]?, pad: integer?, device: reprise.Device? }?
+---@return reprise.ChoiceState
+function m.choice_state(rows, options)
+  options = options or {}
+  local function zeros(...) return core.zeros({ ... }, "i32", options.device) end
+  local state = { token = zeros(rows), position = zeros(1), arrived = zeros(1), pad = options.pad or 0 }
+  if not options.longest then return state end
+  local ends = options.ends and #options.ends > 0 and options.ends or { -1 } -- no token is -1
+  state.finished, state.history = zeros(rows), zeros(rows, options.longest)
+  state.open = core.full({ 1 }, rows, "i32", options.device)
+  state.ends = core.tensor(ends, "i32", options.device)
+  return state
+end
+
+local function check_state(state, rows)
+  check_shape("choose", "token", state.token, "i32", { rows })
+  check_shape("choose", "position", state.position, "i32", { 1 })
+  check_shape("choose", "arrived", state.arrived, "i32", { 1 })
+  if not state.finished then return 0, 0 end
+  check_shape("choose", "finished", state.finished, "i32", { rows })
+  check("choose", "history", state.history, "i32", 2)
+  check_shape("choose", "history", state.history, "i32", { rows, state.history.shape[2] })
+  check_shape("choose", "open", state.open, "i32", { 1 })
+  check("choose", "ends", state.ends, "i32", 1)
+  return state.history.shape[2], state.ends.shape[1]
+end
+
+--- Greedy: each row's token becomes the id of its largest logit, the lowest among equals; position grows by one. With
+--- `finished` in the state, rows end, finished rows take the pad token, and once none is open nothing changes.
+---@param logits reprise.Tensor f32 {rows, vocab}
+---@param state reprise.ChoiceState
+function m.choose(logits, state)
+  local rows, vocab = rows_of("choose", "logits", logits)
+  check_shape("choose", "logits", logits, "f32", { rows, vocab })
+  local longest, end_count = check_state(state, rows)
+  local device, ending = logits.device, state.finished ~= nil
+  local parts = math.max(1, math.min(64, vocab // 4096))
+  local best, ids = core.empty({ rows, parts }, "f32", device), core.empty({ rows, parts }, "i32", device)
+  kernel(device, "sample.cu", "choose") {
+    grid = grid(device, rows * parts), block = is_gpu(device) and 256 or 1,
+    logits, state.token, state.position, ending and state.finished, ending and state.history, ending and state.open,
+    state.arrived, best, ids, ending and state.ends, rows, vocab, parts, end_count, state.pad or 0, longest,
+  }
+end
+
+return m
