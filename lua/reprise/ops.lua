@@ -103,6 +103,8 @@ end
 
 -- ---- launch geometry
 
+local ALONE = 32 -- a block on the CPU: one warp, which is one thread there
+
 local function is_gpu(device) return device.name:find "^cuda" ~= nil end
 
 local function ceil(a, b) return (a + b - 1) // b end
@@ -126,7 +128,7 @@ end
 
 -- Grid and block for `columns` columns, `pair` of which a gate takes for one.
 local function blocks(device, rows, columns, tile, pair)
-  if not is_gpu(device) then return grid(device, ceil(rows, tile) * ceil(columns, 8)), 1 end
+  if not is_gpu(device) then return grid(device, ceil(rows, tile) * ceil(columns, 8)), ALONE end
   local many = rows > tile
   local wide = (many and tile > 4 and 4 or 2) // pair
   local block = many and 256 or 128
@@ -135,7 +137,7 @@ end
 
 local function attend_shared(block, size) return 4 * (CHUNK + 8 * math.max(block, ceil(size, 8))) end
 
-local function attend_block(device) return is_gpu(device) and 128 or 1 end
+local function attend_block(device) return is_gpu(device) and 128 or ALONE end
 
 -- ---- embedding and norm
 
@@ -152,7 +154,7 @@ function m.embed(table, ids)
   shape[#shape + 1] = n
   local y = core.empty(shape, "f32", device)
   kernel(device, "embed.cu", "embed", "W", WEIGHTS[table.dtype]) {
-    grid = grid(device, ceil(rows, 4)), block = is_gpu(device) and 128 or 1,
+    grid = grid(device, ceil(rows, 4)), block = is_gpu(device) and 128 or ALONE,
     y, ids, table, rows, n, count,
   }
   return y
@@ -168,7 +170,7 @@ function m.norm(x, gamma, epsilon)
   check_shape("norm", "gamma", gamma, "f32", { n })
   local y = core.empty(shape, "f32", x.device)
   kernel(x.device, "norm.cu", "rms_norm") {
-    grid = grid(x.device, ceil(rows, 4)), block = is_gpu(x.device) and 128 or 1,
+    grid = grid(x.device, ceil(rows, 4)), block = is_gpu(x.device) and 128 or ALONE,
     y, x, gamma, rows, n, epsilon or 1e-6,
   }
   return y
@@ -394,7 +396,7 @@ function m.choose(logits, state)
   local parts = math.max(1, math.min(64, vocab // 4096))
   local best, ids = core.empty({ rows, parts }, "f32", device), core.empty({ rows, parts }, "i32", device)
   kernel(device, "sample.cu", "choose") {
-    grid = grid(device, rows * parts), block = is_gpu(device) and 256 or 1,
+    grid = grid(device, rows * parts), block = is_gpu(device) and 256 or ALONE,
     logits, state.token, state.position, ending and state.finished, ending and state.history, ending and state.open,
     state.arrived, best, ids, ending and state.ends, rows, vocab, parts, end_count, state.pad or 0, longest,
   }
