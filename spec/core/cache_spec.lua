@@ -75,6 +75,13 @@ describe("the kernel cache", function()
       expect { compiled = 1 }
     end)
 
+    it("works where no lock can be had", function()
+      kernels.needs_compiler(device)
+      helper.run("umask 077; mkdir -p " .. cache .. "/.lock")
+      expect { compiled = 1 }
+      expect { hits = 1 }
+    end)
+
     it("follows no link and waits for no pipe in place of an entry", function()
       kernels.needs_compiler(device)
       expect { compiled = 1 }
