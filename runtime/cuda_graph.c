@@ -1,0 +1,146 @@
+/* cuda_graph.c - an executable graph, built node by node from launches.
+ *
+ * Nodes are added without dependencies, then all edges in one call: the order of the list is kept, and every
+ * edge stands where the caller put it. The graph that an executable was made from is kept, since its nodes
+ * name what exec_set patches.
+ */
+#include "cuda_device.h"
+
+#include <stdio.h>
+
+#include "mem.h"
+
+struct rp_exec {
+  CUgraph graph;
+  CUgraphExec handle;
+  CUgraphNode *nodes; /* of the graph, in the order of the launches; owned */
+  size_t count;
+  char label[40]; /* for the sentence about a fault */
+};
+
+static CUDA_KERNEL_NODE_PARAMS parameters(const rp_launch *launch) {
+  const rp_cuda_function *function = launch->function;
+  return (CUDA_KERNEL_NODE_PARAMS){.func = function->handle,
+                                   .gridDimX = launch->grid.x,
+                                   .gridDimY = launch->grid.y,
+                                   .gridDimZ = launch->grid.z,
+                                   .blockDimX = launch->block.x,
+                                   .blockDimY = launch->block.y,
+                                   .blockDimZ = launch->block.z,
+                                   .sharedMemBytes = launch->shared,
+                                   .kernelParams = (void **)(uintptr_t)launch->args};
+}
+
+static rp_status add_node(rp_cuda_device *dev, const rp_exec *exec, size_t i, const rp_launch *launch) {
+  const char *name = launch->signature->name;
+  CUDA_KERNEL_NODE_PARAMS params = parameters(launch);
+  CUlaunchAttribute attributes[RP_CUDA_ATTRIBUTES];
+  RP_TRY(rp_cuda_prepare(dev, launch));
+  RP_CU(dev, cuGraphAddKernelNode, (&exec->nodes[i], exec->graph, NULL, 0, &params), "node %zu, %s", i, name);
+  unsigned count = rp_cuda_attributes(launch, attributes);
+  for (unsigned a = 0; a < count; a++)
+    RP_CU(dev, cuGraphKernelNodeSetAttribute, (exec->nodes[i], attributes[a].id, &attributes[a].value),
+          "node %zu, %s, attribute %d", i, name, (int)attributes[a].id);
+  return RP_OK;
+}
+
+static rp_status add_edges(rp_cuda_device *dev, const rp_exec *exec, const CUgraphNode *from,
+                           const CUgraphNode *to, size_t count) {
+  if (count) RP_CU(dev, cuGraphAddDependencies, (exec->graph, from, to, NULL, count), "%zu edges", count);
+  return RP_OK;
+}
+
+static rp_status check_edge(const rp_exec *exec, rp_edge edge) {
+  if (edge.from < exec->count && edge.to < exec->count && edge.from != edge.to) return RP_OK;
+  return rp_fail(RP_ARGUMENT, "building a graph of %zu nodes: edge from %u to %u: no such pair of nodes",
+                 exec->count, (unsigned)edge.from, (unsigned)edge.to);
+}
+
+/* Edges as two lists of nodes. `ends` has room for 2 * count. */
+static rp_status add_given(rp_cuda_device *dev, const rp_exec *exec, const rp_edge *edges, size_t count,
+                           CUgraphNode *ends) {
+  for (size_t i = 0; i < count; i++) {
+    RP_TRY(check_edge(exec, edges[i]));
+    ends[i] = exec->nodes[edges[i].from];
+    ends[count + i] = exec->nodes[edges[i].to];
+  }
+  return add_edges(dev, exec, ends, ends + count, count);
+}
+
+static rp_status connect(rp_cuda_device *dev, const rp_exec *exec, const rp_edge *edges, size_t edge_count) {
+  if (!edges) return add_edges(dev, exec, exec->nodes, exec->nodes + 1, exec->count - 1);
+  CUgraphNode *ends = rp_alloc_zero(edge_count, 2 * sizeof *ends);
+  if (!ends) return RP_NOMEM;
+  rp_status added = add_given(dev, exec, edges, edge_count, ends);
+  rp_free(ends);
+  return added;
+}
+
+static rp_status instantiate(rp_cuda_device *dev, rp_exec *exec) {
+  CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = 0};
+  CUresult result = rp_cuda.cuGraphInstantiateWithParams(&exec->handle, exec->graph, &params);
+  RP_TRY(rp_cuda_result(dev, result, "cuGraphInstantiateWithParams", "%zu nodes, reason %d", exec->count,
+                        (int)params.result_out));
+  RP_CU(dev, cuGraphUpload, (exec->handle, dev->stream), "%zu nodes", exec->count);
+  return RP_OK;
+}
+
+static rp_status build(rp_cuda_device *dev, rp_exec *exec, const rp_launch *nodes, const rp_edge *edges,
+                       size_t edge_count) {
+  RP_CU(dev, cuGraphCreate, (&exec->graph, 0), "%s", "");
+  for (size_t i = 0; i < exec->count; i++) RP_TRY(add_node(dev, exec, i, &nodes[i]));
+  RP_TRY(connect(dev, exec, edges, edge_count));
+  return instantiate(dev, exec);
+}
+
+static void discard(rp_exec *exec) {
+  if (exec->handle) rp_cuda.cuGraphExecDestroy(exec->handle);
+  if (exec->graph) rp_cuda.cuGraphDestroy(exec->graph);
+  rp_free(exec->nodes);
+  rp_free(exec);
+}
+
+rp_status rp_cuda_exec_build(rp_device *base, const rp_launch *nodes, size_t count, const rp_edge *edges,
+                             size_t edge_count, rp_exec **out) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  if (!count) return rp_fail(RP_ARGUMENT, "building a graph on %s: it has no nodes", base->name);
+  RP_TRY(rp_cuda_enter(dev));
+  rp_exec *exec = rp_alloc_zero(1, sizeof *exec);
+  if (!exec) return RP_NOMEM;
+  exec->count = count;
+  snprintf(exec->label, sizeof exec->label, "a graph of %zu nodes", count);
+  exec->nodes = rp_alloc_zero(count, sizeof *exec->nodes);
+  rp_status built = exec->nodes ? build(dev, exec, nodes, edges, edge_count) : RP_NOMEM;
+  if (built != RP_OK) return discard(exec), built;
+  *out = exec;
+  return RP_OK;
+}
+
+/* A replay in flight keeps the values it was launched with. */
+rp_status rp_cuda_exec_set(rp_device *base, rp_exec *exec, size_t node, const rp_launch *launch) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  if (node >= exec->count)
+    return rp_fail(RP_ARGUMENT, "patching a graph on %s: node %zu: it has %zu", base->name, node,
+                   exec->count);
+  RP_TRY(rp_cuda_enter(dev));
+  RP_TRY(rp_cuda_prepare(dev, launch));
+  CUDA_KERNEL_NODE_PARAMS params = parameters(launch);
+  RP_CU(dev, cuGraphExecKernelNodeSetParams, (exec->handle, exec->nodes[node], &params), "node %zu, %s", node,
+        launch->signature->name);
+  return RP_OK;
+}
+
+rp_status rp_cuda_exec_launch(rp_device *base, rp_exec *exec) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  RP_TRY(rp_cuda_enter(dev));
+  rp_cuda_note_launch(dev, exec->label);
+  RP_CU(dev, cuGraphLaunch, (exec->handle, dev->stream), "%zu nodes", exec->count);
+  return RP_OK;
+}
+
+void rp_cuda_exec_free(rp_device *base, rp_exec *exec) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  rp_cuda.cuCtxSetCurrent(dev->context);
+  rp_cuda.cuStreamSynchronize(dev->stream);
+  discard(exec);
+}
