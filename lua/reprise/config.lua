@@ -86,7 +86,8 @@ end
 local function check_buckets(path, out)
   if out.buckets < 4 then refuse(path, "relative_attention_num_buckets is %d, at least 4 are needed", out.buckets) end
   if out.distance <= out.buckets // 2 then
-    refuse(path, "relative_attention_max_distance is %d, more than half of %d buckets is needed", out.distance, out.buckets)
+    refuse(path, "relative_attention_max_distance is %d, more than half of %d buckets is needed",
+      out.distance, out.buckets)
   end
   return out
 end

@@ -2,6 +2,7 @@
 --
 -- A batch is padded by lengths; a row that has met an end id goes on in step with the others, what it makes is dropped.
 
+local core = require "reprise.core"
 local raise = require "reprise.raise"
 local session = require "reprise.session"
 local sources = require "reprise.sources"
@@ -19,7 +20,9 @@ for _, name in ipairs(OPTIONS) do KNOWN[name] = true end
 ---@field finish "eos"|"length"
 
 local function check(what, options)
-  if options ~= nil and type(options) ~= "table" then raise("%s: options: table expected, got %s", what, type(options)) end
+  if options ~= nil and type(options) ~= "table" then
+    raise("%s: options: table expected, got %s", what, type(options))
+  end
   for name in pairs(options or {}) do
     if not KNOWN[name] then
       raise("%s: option %s is not supported: supported is %s", what, tostring(name), table.concat(OPTIONS, ", "))
@@ -70,6 +73,14 @@ local function run(s, limit, ends)
   return rows
 end
 
+-- The seconds of steps, without what first steps took for capturing.
+local function timed(count, fn, ...)
+  local begun, capturing = core.clock(), count.capturing
+  local result = fn(...)
+  count.stepping = count.stepping + core.clock() - begun - (count.capturing - capturing)
+  return result
+end
+
 local function finish(model, row)
   row.finish = row.finish or "length"
   row.text = model.tokenizer:decode(row.ids)
@@ -89,7 +100,8 @@ function m.greedy(model, given, options)
   end
   local s <close> = session.open(model, lists, limit)
   local out = {}
-  for i, row in ipairs(run(s, limit, model.config.ends)) do out[i] = { finish(model, row) } end
+  local rows = timed(model.count, run, s, limit, model.config.ends)
+  for i, row in ipairs(rows) do out[i] = { finish(model, row) } end
   return batch and out or out[1]
 end
 

@@ -6,6 +6,7 @@
 -- captures nothing. Two sessions open at once have different states.
 
 local core = require "reprise.core"
+local ops = require "reprise.ops"
 local raise = require "reprise.raise"
 local rp = require "reprise"
 local sources = require "reprise.sources"
@@ -16,45 +17,33 @@ local IDLE = 8 -- states kept for later, the least recently used go first
 
 ---@class reprise.State
 ---@field key string what it serves
----@field rows integer
 ---@field source integer longest source
----@field room integer most tokens
 ---@field lengths reprise.Tensor i32 [rows], of the sources
----@field token reprise.Tensor i32 [rows], the newest of each row
----@field position reprise.Tensor i32 [1], how many tokens the caches hold
----@field layers table[] a decoder layer's keys, values, cross_keys, cross_values
----@field step fun(): reprise.Tensor replays; returns logits [rows, vocab]
-
-local function close_tensors(state)
-  for _, name in ipairs { "lengths", "token", "position" } do state[name]:close() end
-  for _, layer in ipairs(state.layers) do
-    for _, tensor in pairs(layer) do tensor:close() end
-  end
-end
-
-local function drop(state)
-  for _, graph in ipairs(state.captured and state.step:graphs() or {}) do graph:close() end
-  close_tensors(state)
-end
+---@field choice reprise.ChoiceState newest tokens and position
+---@field layers reprise.Caches[]
+---@field step fun(): reprise.Tensor one step on; logits [rows, vocab]
+---@field fresh boolean has it never made a step?
 
 -- The step as it will be called: captured, or eager with its temporaries recycled.
 local function step_of(model, state)
   local function forward() return model:forward(state) end
-  if model.capture then return rp.capture(forward, { name = "decode", max_graphs = 1 }) end
+  if model.capture then return rp.capture(forward, { name = "decode", device = model.device }) end
   return function() return rp.scope(forward) end
 end
 
 local function make(model, key, rows, source, room)
   local c, device = model.config, model.device
-  local state = { key = key, rows = rows, source = source, room = room, layers = {}, captured = model.capture }
-  state.lengths = rp.zeros({ rows }, "i32", device)
-  state.token = rp.zeros({ rows }, "i32", device)
-  state.position = rp.zeros({ 1 }, "i32", device)
+  local state = { key = key, source = source, layers = {}, fresh = true }
+  state.lengths = rp.empty({ rows }, "i32", device)
+  state.choice = ops.choice_state(rows, { device = device })
+  local function cache(length) return rp.empty({ rows, length, c.inner }, model.kv, device) end
   for i = 1, c.layers.decoder do
-    local function cache(length) return rp.empty({ rows, c.heads, length, c.head }, model.kv, device) end
-    state.layers[i] = { keys = cache(room), values = cache(room), cross_keys = cache(source), cross_values = cache(source) }
+    state.layers[i] = {
+      keys = cache(room), values = cache(room), cross_keys = cache(source), cross_values = cache(source),
+    }
   end
   state.step = step_of(model, state)
+  model.states[state] = true
   return state
 end
 
@@ -64,14 +53,26 @@ local function take(model, rows, source, room)
   for i = #model.idle, 1, -1 do
     if model.idle[i].key == key then return table.remove(model.idle, i) end
   end
-  local state = make(model, key, rows, source, room)
-  model.made[state] = key
-  return state
+  return make(model, key, rows, source, room)
+end
+
+local function close_all(tensors)
+  for _, value in pairs(tensors) do
+    if type(value) == "userdata" then value:close() end
+  end
+end
+
+local function drop(model, state)
+  model.states[state] = nil
+  for _, graph in ipairs(model.capture and state.step:graphs() or {}) do graph:close() end
+  for _, layer in ipairs(state.layers) do close_all(layer) end
+  close_all(state.choice)
+  state.lengths:close()
 end
 
 local function put_back(model, state)
   table.insert(model.idle, state)
-  if #model.idle > IDLE then drop(table.remove(model.idle, 1)) end
+  if #model.idle > IDLE then drop(model, table.remove(model.idle, 1)) end
 end
 
 ---@class reprise.Session
@@ -81,57 +82,74 @@ end
 local Session = {}
 Session.__index = Session
 
+-- Encodes the sources into a state at position 0.
+local function fill(model, lists, state)
+  rp.scope(function()
+    local hidden, lengths = model:hidden(lists, state.source)
+    model:cross(hidden, lengths, state)
+  end)
+  state.choice.position:fill(0)
+end
+
 --- A session over sources, one row a source.
 ---@param model reprise.T5
 ---@param lists integer[][] ids of each source
 ---@param limit integer most tokens a row
 ---@return reprise.Session
 function m.open(model, lists, limit)
-  local begun = core.clock()
-  local longest = 0
+  local begun, longest = core.clock(), 0
   for _, ids in ipairs(lists) do longest = math.max(longest, #ids) end
   local state = take(model, #lists, sources.bucket(longest), sources.bucket(limit))
   local self = setmetatable({ model = model, state = state, rows = #lists, limit = limit, done = 0 }, Session)
-  rp.scope(function()
-    local hidden, lengths = model:hidden(lists, state.source)
-    state.lengths:copy(lengths)
-    model:cross(hidden, lengths, state)
-  end)
-  state.position:fill(0)
+  fill(model, lists, state)
   model.count.encoding = model.count.encoding + core.clock() - begun
   return self
 end
 
-local function check_open(self, what)
-  if not self.state then raise("%s: the session is closed", what) end
-  if self.done == self.limit then raise("%s: the session was opened for %d tokens, which are done", what, self.limit) end
+local function check(self)
+  if not self.state then raise "step: the session is closed" end
+  if self.done == self.limit then
+    raise("step: the session was opened for %d tokens, which are done", self.limit)
+  end
+end
+
+-- A state's first step captures, or compiles: that is counted apart.
+local function first_step(model, state)
+  local begun, count = core.clock(), model.count
+  local logits = state.step()
+  state.fresh = false
+  count.captured = count.captured + (model.capture and 1 or 0)
+  count.capturing = count.capturing + core.clock() - begun
+  return logits
 end
 
 --- Makes the folder's start token the newest of each row.
-function Session:start() self.state.token:fill(self.model.config.start) end
+function Session:start() self.state.choice.token:fill(self.model.config.start) end
 
 --- One step from the newest tokens, which become those of largest logit (the lowest id among equals).
 ---@return reprise.Tensor logits f32 [rows, vocab]
 function Session:advance()
-  check_open(self, "step")
+  check(self)
   self.done = self.done + 1
+  if self.state.fresh then return first_step(self.model, self.state) end
+  self.model.count.steps = self.model.count.steps + 1
   return self.state.step()
 end
 
 --- The newest token of each row.
 ---@return integer[]
-function Session:tokens() return self.state.token:totable() end
+function Session:tokens() return self.state.choice.token:totable() end
 
 --- One step from tokens of the caller's.
 ---@param ids reprise.Tensor i32 [rows]
 ---@return reprise.Tensor logits f32 [rows, vocab]
 function Session:step(ids, parents)
-  check_open(self, "step")
-  if parents ~= nil then raise("step: parents are not supported: each row goes on by itself") end
+  check(self)
+  if parents ~= nil then raise "step: parents are not supported: each row goes on by itself" end
   if type(ids) ~= "userdata" or ids.dtype ~= "i32" or ids.rank ~= 1 or ids.shape[1] ~= self.rows then
     raise("step: ids: an i32 tensor of shape {%d} is expected", self.rows)
   end
-  self.state.token:copy(ids)
+  self.state.choice.token:copy(ids)
   return self:advance()
 end
 

@@ -32,7 +32,8 @@ local function one(model, what, index, source)
     return check_ids(what, index, ids, model.config.vocab)
   elseif is_tensor(source) then
     if source.dtype ~= "i32" or source.rank ~= 1 then
-      raise("%s: source %d: an i32 tensor of rank 1 is expected, got %s of rank %d", what, index, source.dtype, source.rank)
+      raise("%s: source %d: an i32 tensor of rank 1 is expected, got %s of rank %d",
+        what, index, source.dtype, source.rank)
     end
     return check_ids(what, index, source:totable(), model.config.vocab)
   elseif type(source) == "table" then

@@ -1,7 +1,7 @@
--- weights.lua - a folder of weights as published: which files it has, which tensors are in them, one tensor on a device.
+-- weights.lua - a folder of weights as published: its files, the tensors in them, and a tensor on a device.
 --
--- Knows the layout of folders (one safetensors file, or an index and its shards), nothing of models. Equal matrices
--- are stored once. Folders whose weights are of another kind are refused in one sentence that says the way on.
+-- Knows the layout of folders (one safetensors file, or an index and its shards), nothing of models. Equal
+-- matrices are stored once. Weights of another kind are refused in one sentence that says the way on.
 
 local core = require "reprise.core"
 local raise = require "reprise.raise"
