@@ -19,7 +19,7 @@ enum {
   WARP = 32, MOST_THREADS = 1024, /* of a block, as on a GPU: a KERNEL takes whole warps on both */
   MOST_SHARED = 16 << 20,    /* bytes of dynamic shared memory */
   BLOCKS_A_THREAD = 4,       /* a block or two late do not matter then */
-  BLOCK_BYTES = 16 << 10,    /* below this a block is not worth another thread's time */
+  BLOCK_BYTES = 32 << 10,    /* half of a launch below which another thread costs more than it saves (measured) */
   LONG_BYTES = 8 << 20,      /* above this one thread stops now and then to look for Ctrl-C */
   WATCHED_BYTES = 64 << 20   /* commits above this are compared with what is free: the system grants more than it has */
 };
@@ -31,6 +31,7 @@ typedef struct cpu {
 
 struct rp_exec {
   rp_job job;
+  rp_habit habit;
   rp_task *tasks;            /* owned, as are the next three */
   size_t *first;             /* of each task: its first value; one more at the end */
   void **args;               /* args[i] points to values[i] */
@@ -219,7 +220,7 @@ static rp_status exec_build(rp_device *dev, const rp_launch *nodes, size_t node_
   rp_exec *exec = exec_make(node_count, values);
   if (!exec) return RP_NOMEM;
   for (size_t k = 0; k < values; k++) exec->args[k] = exec->values + k;
-  exec->job = (rp_job){.tasks = exec->tasks, .count = node_count, .scratch = &((cpu *)dev)->scratch};
+  exec->job = (rp_job){.tasks = exec->tasks, .count = node_count, .scratch = &((cpu *)dev)->scratch, .habit = &exec->habit};
   for (size_t i = 0; i < node_count; i++) {
     exec->first[i + 1] = exec->first[i] + nodes[i].signature->count;
     exec_put(dev, exec, i, nodes + i);

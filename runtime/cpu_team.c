@@ -30,9 +30,7 @@ enum {
   MOST = 256,                /* members */
   SPIN_NS = 50 * 1000,
   LOOK_NS = 20 * 1000 * 1000,    /* how long the caller sleeps at most before it looks for Ctrl-C */
-  GRACE_NS = 250 * 1000 * 1000,  /* from Ctrl-C to giving up: a replay in flight mostly ends, and its state stays whole */
-  STRIKE = 8, STRUCK = 16,   /* a late job counts STRIKE, one in time -1; at STRUCK the machine is taken for crowded */
-  CROWDED_JOBS = 256         /* how many jobs then run alone before the team is tried again */
+  GRACE_NS = 250 * 1000 * 1000   /* from Ctrl-C to giving up: a replay in flight mostly ends, and its state stays whole */
 };
 
 typedef struct bed {         /* where threads sleep until a bell rings */
@@ -62,7 +60,6 @@ static struct {
   int users, size;
   pthread_mutex_t turn;                 /* held by who runs a job; guards what follows */
   int members;                          /* threads, the caller included; 0: not started */
-  int strikes, alone;                   /* jobs still to be run alone */
   _Atomic bool forked;                  /* this process has no threads but has the memory of one that does */
   member list[MOST];                    /* 0: the caller */
 } team = {.gate = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_MUTEX_INITIALIZER};
@@ -314,7 +311,7 @@ static void stop(void) {
     if (here) pthread_join(team.list[i].thread, NULL);
     rp_scratch_free(&team.list[i].own);
   }
-  team.members = team.strikes = team.alone = 0;
+  team.members = 0;
   atomic_store(&team.forked, false);
 }
 
@@ -353,34 +350,35 @@ static bool is_divided(const rp_job *job) {
   return false;
 }
 
-/* Takes the team if it is free and worth taking; turn is held then. */
-static bool take_turn(const rp_job *job) {
-  if (atomic_load(&team.forked) || !is_divided(job) || pthread_mutex_trylock(&team.turn)) return false;
+/* Takes the team if it is there and free; turn is held then. */
+static bool take_turn(void) {
+  if (atomic_load(&team.forked) || pthread_mutex_trylock(&team.turn)) return false;
   if (!team.members) start(team.size);
-  if (team.members > 1 && !team.alone) return true;
-  if (team.alone) team.alone--;
+  if (team.members > 1) return true;
   pthread_mutex_unlock(&team.turn);
   return false;
 }
 
-static void note(bool late) {
-  if (late) team.strikes += STRIKE;
-  else if (team.strikes) team.strikes--;
-  if (team.strikes < STRUCK) return;
-  team.strikes = STRIKE; /* late at the next trial: alone again at once */
-  team.alone = CROWDED_JOBS;
+static rp_status fit_members(size_t shared) {
+  for (int i = 1; i < team.members; i++) RP_TRY(scratch_fit(&team.list[i].own, shared));
+  return RP_OK;
+}
+
+static rp_status run(const rp_job *job, bool *late) {
+  bool alone = !is_divided(job) || (job->habit && job->habit->alone);
+  if (alone || !take_turn()) return run_alone(job) ? RP_OK : given_up(job);
+  bool whole = true;
+  rp_status status = fit_members(job->shared);
+  if (status == RP_OK) whole = run_together(job, late);
+  pthread_mutex_unlock(&team.turn);
+  return whole ? status : given_up(job);
 }
 
 rp_status rp_team_run(const rp_job *job) {
+  bool late = false;
   RP_TRY(scratch_fit(job->scratch, job->shared));
-  if (!take_turn(job)) return run_alone(job) ? RP_OK : given_up(job);
-  rp_status status = RP_OK;
-  for (int i = 1; i < team.members && status == RP_OK; i++) status = scratch_fit(&team.list[i].own, job->shared);
-  bool late = false, whole = true;
-  if (status == RP_OK) {
-    whole = run_together(job, &late);
-    note(late);
-  }
-  pthread_mutex_unlock(&team.turn);
-  return whole ? status : given_up(job);
+  int64_t start = job->habit ? now() : 0;
+  RP_TRY(run(job, &late));
+  if (job->habit) rp_habit_note(job->habit, now() - start, late);
+  return RP_OK;
 }

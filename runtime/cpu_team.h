@@ -8,11 +8,11 @@
 #ifndef RP_CPU_TEAM_H
 #define RP_CPU_TEAM_H
 
-#include "err.h"
-
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cpu_habit.h"
+#include "err.h"
 
 /* Runs the blocks [first, last) of a grid of `blocks`; dynamic: the thread's memory for DYNAMIC. */
 typedef void rp_call(void *const *args, unsigned first, unsigned last, unsigned blocks, void *dynamic);
@@ -36,6 +36,7 @@ typedef struct rp_job {
   size_t count;
   size_t shared;         /* bytes of dynamic shared memory that its tasks need at most */
   rp_scratch *scratch;   /* the caller's; grown as needed */
+  rp_habit *habit;       /* of a job that is run again and again; NULL: always with the team */
 } rp_job;
 
 /* Joins the process's team, and says how many threads it has, the caller included. Threads start with the first job.
