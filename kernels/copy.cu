@@ -4,7 +4,7 @@
  * Shapes: up to four dimensions n0..n3, last fastest, with strides in elements (0 repeats). Types are numbered as
  * RP_DTYPES lists them: 0 f32, 1 f16, 2 bf16, 3 i32, 4 i64, 5 u8.
  * Conversions round to nearest even; to integers they truncate and saturate, nan gives 0; f16 saturates at 65504.
- * Launch: any grid, any block. y and x must not overlap. copy_bytes: 16 bytes a turn where both are aligned.
+ * Launch: any grid, any block. y and x must not overlap. copy_bytes, copy_many: 16 bytes a turn where both are aligned.
  */
 #include "prelude.cuh"
 
@@ -66,12 +66,32 @@ WAITS KERNEL void copy (void *y, const void *x, i32 ytype, i32 xtype, i64 n, i64
 
 struct copy_pack { u64 lo, hi; };
 
-WAITS KERNEL void copy_bytes (u8 *y, const u8 *x, i64 n) {
-  wait_previous();
+INLINE void copy_row (u8 *y, const u8 *x, i64 n) {
   i64 first = (i64)BLOCK * THREADS + THREAD, step = (i64)BLOCKS * THREADS;
   i64 packs = ((u64)y | (u64)x) & 15 ? 0 : n / 16;
   for (i64 i = first; i < packs; i += step) ((copy_pack *)y)[i] = ((const copy_pack *)x)[i];
   for (i64 i = packs * 16 + first; i < n; i += step) y[i] = x[i];
+}
+
+WAITS KERNEL void copy_bytes (u8 *y, const u8 *x, i64 n) {
+  wait_previous();
+  copy_row(y, x, n);
+}
+
+/* The inputs of a graph in one launch; n = 0 where there is none. */
+WAITS KERNEL void copy_many (u8 *y0, const u8 *x0, i64 n0, u8 *y1, const u8 *x1, i64 n1,
+                             u8 *y2, const u8 *x2, i64 n2, u8 *y3, const u8 *x3, i64 n3,
+                             u8 *y4, const u8 *x4, i64 n4, u8 *y5, const u8 *x5, i64 n5,
+                             u8 *y6, const u8 *x6, i64 n6, u8 *y7, const u8 *x7, i64 n7,
+                             u8 *y8, const u8 *x8, i64 n8, u8 *y9, const u8 *x9, i64 n9,
+                             u8 *y10, const u8 *x10, i64 n10, u8 *y11, const u8 *x11, i64 n11,
+                             u8 *y12, const u8 *x12, i64 n12, u8 *y13, const u8 *x13, i64 n13,
+                             u8 *y14, const u8 *x14, i64 n14, u8 *y15, const u8 *x15, i64 n15) {
+  wait_previous();
+  copy_row(y0, x0, n0); copy_row(y1, x1, n1); copy_row(y2, x2, n2); copy_row(y3, x3, n3);
+  copy_row(y4, x4, n4); copy_row(y5, x5, n5); copy_row(y6, x6, n6); copy_row(y7, x7, n7);
+  copy_row(y8, x8, n8); copy_row(y9, x9, n9); copy_row(y10, x10, n10); copy_row(y11, x11, n11);
+  copy_row(y12, x12, n12); copy_row(y13, x13, n13); copy_row(y14, x14, n14); copy_row(y15, x15, n15);
 }
 
 template <class T> INLINE void fill_run (T *y, T value, i64 n, i64 n1, i64 n2, i64 n3, i64 y0, i64 y1, i64 y2, i64 y3) {

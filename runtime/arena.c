@@ -51,6 +51,16 @@ rp_status rp_arena_commit(rp_arena *arena, size_t from, size_t to) {
   return RP_OK;
 }
 
+size_t rp_arena_missing(const rp_arena *arena, size_t from, size_t to) {
+  size_t unit = arena->device->granularity, start = down(from, unit), end = up(to, unit), missing = end - start;
+  for (size_t i = 0; i < arena->chunk_count; i++) {
+    size_t low = arena->chunks[i].from > start ? arena->chunks[i].from : start;
+    size_t high = arena->chunks[i].to < end ? arena->chunks[i].to : end;
+    if (low < high) missing -= high - low;
+  }
+  return missing;
+}
+
 static rp_status unmap(rp_arena *arena, size_t at) {
   rp_chunk *chunk = arena->chunks + at;
   size_t bytes = chunk->to - chunk->from;

@@ -26,6 +26,8 @@ typedef struct rp_arena {
 rp_status rp_arena_open(rp_device *dev, size_t want, rp_arena *out);
 /* Puts memory behind [from, to), rounded outwards. May wait for the device: never call it inside a replay. */
 rp_status rp_arena_commit(rp_arena *arena, size_t from, size_t to);
+/* Bytes that commit would map. */
+size_t rp_arena_missing(const rp_arena *arena, size_t from, size_t to);
 /* Takes the memory away from every chunk that lies wholly inside [from, to). The device must be idle. */
 rp_status rp_arena_decommit(rp_arena *arena, size_t from, size_t to);
 void rp_arena_close(rp_arena *arena); /* twice is safe */

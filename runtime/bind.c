@@ -214,6 +214,7 @@ void rp_bind_open(lua_State *L) {
   rp_bind_pool(L);
   rp_bind_tensor(L);
   rp_bind_program(L);
+  rp_bind_record(L);
   rp_bind_graph(L);
   rp_bind_step(L);
   rp_bind_scope(L);

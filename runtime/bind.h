@@ -70,6 +70,19 @@ const rp_kernel *rp_check_kernel(lua_State *L, int arg);
 rp_param *rp_test_param(lua_State *L, int index);
 void rp_push_graph(lua_State *L, rp_graph *g);               /* takes no count of the caller's */
 
+typedef struct rp_recording {       /* how a function is called while its device records */
+  rp_pool *pool;
+  const char *name;                /* of the capture, for messages */
+  const rp_tensor *const *inputs;  /* what its inputs look like */
+  int count;
+  int tensors;                     /* stack index of the first input, for a warm-up; 0: there are none */
+  lua_Integer warmup;
+  bool *busy;                      /* true while it runs; may be NULL */
+  rp_record *record;               /* out */
+} rp_recording;
+/* Calls the function at stack index `function` and gives its closed record, which the caller takes at once. */
+rp_record *rp_record_call(lua_State *L, int function, rp_recording *how);
+
 /* ---- scopes */
 void rp_scope_note(lua_State *L);                            /* the tensor on top belongs to the open scope, if any */
 
@@ -78,6 +91,7 @@ void rp_bind_device(lua_State *L);
 void rp_bind_pool(lua_State *L);
 void rp_bind_tensor(lua_State *L);
 void rp_bind_program(lua_State *L);
+void rp_bind_record(lua_State *L);
 void rp_bind_graph(lua_State *L);
 void rp_bind_step(lua_State *L);
 void rp_bind_scope(lua_State *L);

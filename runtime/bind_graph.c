@@ -134,6 +134,22 @@ static int dot(lua_State *L) {
   return 0;
 }
 
+/* ---- updating */
+
+/* update(fn): records fn for the same inputs; "patched" when only values changed, else "rebuilt" */
+static int update(lua_State *L) {
+  rp_graph *g = check_graph(L);
+  const rp_tensor *inputs[RP_MOST_INPUTS];
+  bool patched;
+  if (!lua_isfunction(L, 2)) return rp_type_error(L, 2, "function");
+  for (size_t i = 0; i < g->input_count; i++) inputs[i] = g->record->inputs + i;
+  rp_recording how = {.pool = g->pool, .name = g->name, .inputs = inputs, .count = (int)g->input_count};
+  rp_record *rec = rp_record_call(L, 2, &how);
+  rp_check(L, rp_graph_update(g, rec, &patched));
+  lua_pushstring(L, patched ? "patched" : "rebuilt");
+  return 1;
+}
+
 /* ---- the handle */
 
 static void push_plan(lua_State *L, const rp_graph *g) {
@@ -151,7 +167,9 @@ static int get(lua_State *L) {
   if (strcmp(key, "name") == 0) return lua_pushstring(L, g->name), 1;
   if (strcmp(key, "plan") == 0) return push_plan(L, g), 1;
   if (strcmp(key, "nodes") == 0) return lua_pushinteger(L, (lua_Integer)g->record->node_count), 1;
-  if (strcmp(key, "replays") == 0) return lua_pushinteger(L, (lua_Integer)g->replays), 1;
+  if (strcmp(key, "copied") == 0) return lua_pushinteger(L, (lua_Integer)g->copied), 1;
+  if (strcmp(key, "skipped") == 0) return lua_pushinteger(L, (lua_Integer)g->skipped), 1;
+  if (strcmp(key, "replays") == 0) return lua_pushinteger(L, (lua_Integer)g->origin->replays), 1;
   return 0;
 }
 
@@ -172,12 +190,12 @@ static int to_string(lua_State *L) {
   rp_graph *g = *(rp_graph **)luaL_checkudata(L, 1, RP_GRAPH_NAME);
   if (!g || g->closed) return lua_pushliteral(L, "graph, closed"), 1;
   lua_pushfstring(L, "graph %s: %d nodes, plan %d bytes (lower bound %d), %d replays", g->name, (int)g->record->node_count,
-                  (int)g->plan.peak, (int)g->plan.lower_bound, (int)g->replays);
+                  (int)g->plan.peak, (int)g->plan.lower_bound, (int)g->origin->replays);
   return 1;
 }
 
 void rp_bind_graph(lua_State *L) {
-  static const luaL_Reg methods[] = {{"manifest", manifest}, {"dot", dot}, {"close", close_graph}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"manifest", manifest}, {"dot", dot}, {"update", update}, {"close", close_graph}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", collect}, {"__close", close_graph}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_GRAPH_NAME, methods, get, metamethods);
 }

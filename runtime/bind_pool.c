@@ -23,14 +23,30 @@ rp_pool *rp_field_pool(lua_State *L, int table) {
   return NULL;
 }
 
-/* rp.pool { device = d } */
+static size_t read_limit(lua_State *L) {
+  int exact;
+  if (lua_getfield(L, 1, "limit") == LUA_TNIL) return 0;
+  lua_Integer limit = lua_tointegerx(L, -1, &exact);
+  if (!exact || limit < 1) rp_error(L, "making a pool: limit: bytes from 1 expected, got %s", luaL_tolstring(L, -1, NULL));
+  return (size_t)limit;
+}
+
+static void check_names(lua_State *L) {
+  for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : luaL_typename(L, -2);
+    if (strcmp(name, "device") && strcmp(name, "limit")) rp_error(L, "making a pool: unknown option '%s': expected device or limit", name);
+  }
+}
+
+/* rp.pool { device = d, limit = bytes } */
 static int new_pool(lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
-  if (lua_getfield(L, 1, "limit") != LUA_TNIL) rp_error(L, "making a pool: a limit is not supported yet");
+  check_names(L);
+  size_t limit = read_limit(L);
   lua_getfield(L, 1, "device");
   rp_device *dev = rp_check_device(L, lua_gettop(L));
   rp_pool **box = rp_new(L, sizeof *box, RP_POOL_NAME);
-  RP_CALL(L, rp_pool_open(dev, box));
+  RP_CALL(L, rp_pool_open(dev, limit, box));
   return 1;
 }
 
@@ -54,11 +70,22 @@ static int figures(lua_State *L) {
   set_bytes(L, "device_used", f.device_used);
   set_bytes(L, "blocks", f.blocks);
   set_bytes(L, "graphs", f.graphs);
+  if (f.limit) set_bytes(L, "limit", f.limit);
+  set_bytes(L, "copied", f.copied);
+  set_bytes(L, "skipped", f.skipped);
   for (int z = 0; z < RP_ZONES; z++) {
     lua_newtable(L);
     set_figures(L, &f.zones[z]);
     lua_setfield(L, -2, rp_zone_name((rp_zone)z));
   }
+  return 1;
+}
+
+/* trim(): bytes given back to the device */
+static int trim(lua_State *L) {
+  size_t freed;
+  rp_check(L, rp_pool_trim(box_pool(L, 1), &freed));
+  lua_pushinteger(L, (lua_Integer)freed);
   return 1;
 }
 
@@ -98,7 +125,7 @@ static int close_pool(lua_State *L) {
 
 void rp_bind_pool(lua_State *L) {
   static const luaL_Reg functions[] = {{"pool", new_pool}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"figures", figures}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"figures", figures}, {"trim", trim}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", close_pool}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_POOL_NAME, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);

@@ -2,17 +2,13 @@
  *
  *   step(x, ...)   inputs of known shapes: copy to the slots, replay, hand out the outputs
  *                  new shapes: record, plan, build first
- *
- * Recording is a pair of open and close: a guard on the stack closes it, whatever the captured function does.
  */
 #include <string.h>
 
 #include "bind.h"
 #include "interrupt.h"
 
-#define GUARD "reprise.Guard"
-
-enum { MOST_INPUTS = 64, MOST_GRAPHS = 64 };
+enum { MOST_INPUTS = RP_MOST_INPUTS, MOST_GRAPHS = 64 };
 
 typedef struct step {
   rp_pool *pool;          /* counted */
@@ -20,6 +16,7 @@ typedef struct step {
   rp_graph **graphs;      /* newest use first; counted; the array is user memory held by user value 2 */
   size_t count, most;
   lua_Integer warmup;
+  rp_outputs mode;
   bool parallel, busy;
   size_t reserve[MOST_INPUTS];
 } step;
@@ -52,18 +49,25 @@ static lua_Integer count_option(lua_State *L, int options, const char *name, lua
   return n;
 }
 
-static void check_outputs(lua_State *L, int options) {
-  lua_getfield(L, options, "copy_outputs");
-  bool copies = lua_toboolean(L, -1), given = !lua_isnil(L, -1);
-  const char *mode = lua_getfield(L, options, "outputs") == LUA_TNIL ? NULL : lua_tostring(L, -1);
-  if (!mode && !lua_isnil(L, -1)) rp_error(L, "capturing: option outputs: \"shared\", \"own\" or \"copy\" expected, got %s", luaL_typename(L, -1));
-  if (mode && strcmp(mode, "shared") && strcmp(mode, "own") && strcmp(mode, "copy"))
-    rp_error(L, "capturing: option outputs: \"shared\", \"own\" or \"copy\" expected, got \"%s\"", mode);
-  if (mode && given && copies != (strcmp(mode, "copy") == 0))
-    rp_error(L, "capturing: options outputs = \"%s\" and copy_outputs = %s contradict each other", mode, copies ? "true" : "false");
-  if (copies || (mode && strcmp(mode, "shared")))
-    rp_error(L, "capturing: outputs = \"%s\" is not supported yet: use \"shared\", and clone what must outlive the next replay", copies ? "copy" : mode);
+static const char *const modes[] = {[RP_SHARED] = "shared", [RP_OWN] = "own", [RP_COPY] = "copy"};
+
+static rp_outputs named_mode(lua_State *L) {
+  const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
+  for (int i = 0; i < 3; i++)
+    if (strcmp(modes[i], name) == 0) return (rp_outputs)i;
+  rp_error(L, "capturing: option outputs: \"shared\", \"own\" or \"copy\" expected, got %s", luaL_tolstring(L, -1, NULL));
+  return RP_SHARED;
+}
+
+/* outputs = mode; copy_outputs = true is outputs = "copy" */
+static rp_outputs read_mode(lua_State *L, int options) {
+  bool given = lua_getfield(L, options, "copy_outputs") != LUA_TNIL, copies = lua_toboolean(L, -1);
+  bool named = lua_getfield(L, options, "outputs") != LUA_TNIL;
+  rp_outputs mode = named ? named_mode(L) : copies ? RP_COPY : RP_SHARED;
+  if (named && given && copies != (mode == RP_COPY))
+    rp_error(L, "capturing: options outputs = \"%s\" and copy_outputs = %s contradict each other", modes[mode], copies ? "true" : "false");
   lua_pop(L, 2);
+  return mode;
 }
 
 static void read_reserve(lua_State *L, int options, step *s) {
@@ -82,7 +86,7 @@ static void read_reserve(lua_State *L, int options, step *s) {
 
 static void read_options(lua_State *L, int options, step *s) {
   check_names(L, options);
-  check_outputs(L, options);
+  s->mode = read_mode(L, options);
   if (lua_getfield(L, options, "name") != LUA_TNIL) {
     if (lua_type(L, -1) != LUA_TSTRING) rp_error(L, "capturing: option name: string expected, got %s", luaL_typename(L, -1));
     strncpy(s->name, lua_tostring(L, -1), sizeof s->name - 1);
@@ -117,64 +121,6 @@ static int capture(lua_State *L) {
 
 /* ---- recording */
 
-typedef struct guard { /* what an open capture must undo, however it ends */
-  step *step;
-  rp_record *record;
-} guard;
-
-static int guard_close(lua_State *L) {
-  guard *g = luaL_checkudata(L, 1, GUARD);
-  if (g->step) g->step->busy = false;
-  rp_record_free(g->record);
-  *g = (guard){0};
-  return 0;
-}
-
-static guard *push_guard(lua_State *L, step *s) {
-  guard *g = rp_new(L, sizeof *g, GUARD);
-  lua_toclose(L, -1);
-  g->step = s;
-  s->busy = true;
-  RP_CALL(L, rp_record_open(s->pool, &g->record));
-  return g;
-}
-
-/* Calls the captured function with the slots for arguments 2 .. 1 + count; pushes its results. */
-static void call_recorded(lua_State *L, guard *g, int count) {
-  lua_getiuservalue(L, 1, 1);
-  for (int i = 0; i < count; i++) rp_check(L, rp_record_input(g->record, rp_check_tensor(L, 2 + i), rp_push_tensor(L)));
-  lua_call(L, count, LUA_MULTRET);
-}
-
-static void note_outputs(lua_State *L, guard *g, int first) {
-  for (int i = first; i <= lua_gettop(L); i++) {
-    rp_tensor *x = rp_test_tensor(L, i);
-    if (!x) rp_error(L, "capturing %s: result %d: tensor expected, got %s", g->step->name, i - first + 1, luaL_typename(L, i));
-    if (!x->block) rp_error(L, "capturing %s: result %d: the tensor is closed", g->step->name, i - first + 1);
-    rp_check(L, rp_record_output(g->record, x));
-  }
-}
-
-/* Running it eagerly would run its state on: a record that writes a tensor from outside has no warm-up. */
-static void refuse_state(lua_State *L, const guard *g) {
-  const rp_record *rec = g->record;
-  for (size_t i = 0; i < rec->arg_count; i++)
-    if (rec->args[i].access & RP_WRITE && rec->args[i].value != RP_NONE && rec->values[rec->args[i].value].place == RP_IN_BLOCK)
-      rp_error(L, "capturing %s: warmup = %d: the function writes a tensor from outside, so running it would change its state",
-               g->step->name, (int)g->step->warmup);
-}
-
-static void warm_up(lua_State *L, guard *g, int count) {
-  if (!g->step->warmup) return;
-  refuse_state(L, g);
-  rp_record_close(g->record);
-  for (lua_Integer n = 0; n < g->step->warmup; n++) {
-    lua_getiuservalue(L, 1, 1);
-    for (int i = 0; i < count; i++) lua_pushvalue(L, 2 + i);
-    lua_call(L, count, 0);
-  }
-}
-
 /* The oldest graph makes room. */
 static void keep_graph(step *s, rp_graph *g) {
   if (s->count == s->most) {
@@ -186,38 +132,17 @@ static void keep_graph(step *s, rp_graph *g) {
   s->graphs[0] = g;
 }
 
-/* The stack: the step, its inputs. */
-static int record_graph(lua_State *L) {
-  step *s = check_step(L);
-  int top = lua_gettop(L), count = top - 1;
+/* A new graph for the inputs at 2 .. 1 + count. */
+static void record_graph(lua_State *L, step *s, const rp_tensor *const *inputs, int count) {
   if (s->busy) rp_error(L, "capturing %s: it is being captured already", s->name);
-  guard *g = push_guard(L, s);
-  call_recorded(L, g, count);
-  note_outputs(L, g, top + 2);
-  warm_up(L, g, count);
-  rp_graph_options options = {.name = s->name, .parallel = s->parallel, .reserve = s->reserve, .reserve_count = MOST_INPUTS};
-  rp_record *rec = g->record;
+  lua_getiuservalue(L, 1, 1);
+  rp_recording how = {.pool = s->pool, .name = s->name, .inputs = inputs, .count = count, .tensors = 2, .warmup = s->warmup, .busy = &s->busy};
+  rp_record *rec = rp_record_call(L, lua_gettop(L), &how);
+  rp_graph_options options = {.name = s->name, .mode = s->mode, .parallel = s->parallel, .reserve = s->reserve, .reserve_count = MOST_INPUTS};
   rp_graph *graph;
-  g->record = NULL; /* the graph takes it, also when it fails */
   rp_check(L, rp_graph_make(rec, &options, &graph));
   keep_graph(s, graph);
-  lua_settop(L, top); /* closes the guard */
-  return 0;
-}
-
-/* A coroutine that dies of an error closes nothing before it is closed itself: there the call is a protected one. */
-static void record_safely(lua_State *L) {
-  int top = lua_gettop(L);
-  bool is_main = lua_pushthread(L);
-  lua_settop(L, top);
-  if (is_main) {
-    record_graph(L);
-    return;
-  }
-  luaL_checkstack(L, top + 1, "too many inputs");
-  lua_pushcfunction(L, record_graph);
-  for (int i = 1; i <= top; i++) lua_pushvalue(L, i);
-  if (lua_pcall(L, top, 0, 0) != LUA_OK) lua_error(L);
+  lua_pop(L, 1);
 }
 
 /* ---- calling */
@@ -266,7 +191,7 @@ static int call(lua_State *L) {
   }
   rp_check(L, rp_device_usable(s->pool->device));
   if (s->pool->device->record) return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
-  if (!find_graph(s, inputs, (size_t)count)) record_safely(L);
+  if (!find_graph(s, inputs, (size_t)count)) record_graph(L, s, inputs, count);
   RP_CALL(L, rp_graph_replay(s->graphs[0], inputs));
   return push_outputs(L, s->graphs[0]);
 }
@@ -339,8 +264,6 @@ void rp_bind_step(lua_State *L) {
   static const luaL_Reg functions[] = {{"capture", capture}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", run}, {"graphs", graphs}, {"close", close_step}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__call", call}, {"__gc", close_step}, {"__close", close_step}, {"__tostring", to_string}, {NULL, NULL}};
-  static const luaL_Reg guard_meta[] = {{"__close", guard_close}, {"__gc", guard_close}, {NULL, NULL}};
   rp_class(L, RP_STEP_NAME, methods, get, metamethods);
-  rp_class(L, GUARD, NULL, NULL, guard_meta);
   luaL_setfuncs(L, functions, 0);
 }

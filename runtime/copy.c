@@ -9,7 +9,7 @@
 #include "mem.h"
 #include "record.h"
 
-enum { KERNEL_RANK = 4, THREADS = 256, PER_THREAD = 4 };
+enum { KERNEL_RANK = 4, THREADS = 256, PER_THREAD = 4, SEGMENTS = 16 /* of copy_many */ };
 
 typedef struct pair { /* two tensors of one shape, joined; x is unused for a fill */
   int rank;
@@ -108,13 +108,18 @@ static rp_status outer(rp_tensor y, const rp_tensor *x, const pair *p, uint64_t 
   return RP_OK;
 }
 
+static rp_tensor as_bytes(const rp_tensor *x) {
+  rp_tensor bytes = *x;
+  bytes.dtype = RP_U8;
+  bytes.rank = 1;
+  bytes.shape[0] = (int64_t)rp_tensor_bytes(x);
+  bytes.stride[0] = 1;
+  return bytes;
+}
+
 static rp_status copy_apart(const rp_tensor *to, const rp_tensor *from) {
   if (to->dtype == from->dtype && rp_tensor_packed(to) && rp_tensor_packed(from)) {
-    rp_tensor y = *to, x = *from; /* as bytes */
-    y.dtype = x.dtype = RP_U8;
-    y.rank = x.rank = 1;
-    y.shape[0] = x.shape[0] = (int64_t)rp_tensor_bytes(to);
-    y.stride[0] = x.stride[0] = 1;
+    rp_tensor y = as_bytes(to), x = as_bytes(from);
     rp_actual args[3] = {tensor_arg(&y), tensor_arg(&x), int_arg(y.shape[0], 8)};
     return run(rp_tensor_device(to), "copy_bytes", (y.shape[0] + 15) / 16, args);
   }
@@ -166,6 +171,46 @@ rp_status rp_tensor_copy(const rp_tensor *to, const rp_tensor *from) {
   rp_status status = copy_apart(to, &between);
   rp_tensor_close(&between);
   return status;
+}
+
+/* ---- many at once */
+
+typedef struct batch { /* a launch of copy_many being filled */
+  rp_tensor y[SEGMENTS], x[SEGMENTS];
+  rp_actual args[3 * SEGMENTS];
+  size_t count;
+  int64_t most; /* bytes of the largest */
+} batch;
+
+static rp_status flush(batch *b) {
+  if (b->count == 0) return RP_OK;
+  rp_device *dev = rp_tensor_device(&b->y[0]);
+  for (size_t i = b->count; i < SEGMENTS; i++) b->args[3 * i] = b->args[3 * i + 1] = b->args[3 * i + 2] = (rp_actual){0};
+  rp_status status = run(dev, "copy_many", (b->most + 15) / 16, b->args);
+  b->count = 0;
+  b->most = 0;
+  return status;
+}
+
+static rp_status add(batch *b, const rp_tensor *to, const rp_tensor *from) {
+  size_t i = b->count++;
+  b->y[i] = as_bytes(to);
+  b->x[i] = as_bytes(from);
+  b->args[3 * i] = tensor_arg(&b->y[i]);
+  b->args[3 * i + 1] = tensor_arg(&b->x[i]);
+  b->args[3 * i + 2] = int_arg(b->y[i].shape[0], 8);
+  if (b->y[i].shape[0] > b->most) b->most = b->y[i].shape[0];
+  return b->count == SEGMENTS ? flush(b) : RP_OK;
+}
+
+rp_status rp_tensor_copy_all(const rp_tensor *to, const rp_tensor *const *from, size_t count) {
+  batch b = {0};
+  for (size_t i = 0; i < count; i++) {
+    bool plain = to[i].dtype == from[i]->dtype && rp_tensor_packed(to + i) && rp_tensor_packed(from[i]) && !overlap(to + i, from[i]);
+    if (!plain) RP_TRY(rp_tensor_copy(to + i, from[i]));
+    else if (rp_tensor_elements(to + i)) RP_TRY(add(&b, to + i, from[i]));
+  }
+  return flush(&b);
 }
 
 rp_status rp_tensor_fill(const rp_tensor *x, const void *element) {

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
+#include "copy.h"
 #include "mem.h"
+#include "slot.h"
 
 enum { TRIES = 400 }; /* placements of the local search: some milliseconds at 400 lives */
 
@@ -88,7 +90,8 @@ static rp_status build(rp_graph *g, bool parallel) {
   return status;
 }
 
-static void note_versions(rp_graph *g) {
+void rp_graph_note_params(rp_graph *g) {
+  g->param_count = 0;
   for (size_t i = 0; i < g->record->arg_count; i++)
     if (g->record->args[i].kind == RP_PARAM) g->param_versions[i] = g->record->args[i].param->version, g->param_count++;
 }
@@ -102,24 +105,43 @@ static rp_status take_slots(rp_graph *g, const rp_graph_options *o) {
   for (size_t i = 0; i < count; i++) {
     rp_tensor slot = g->record->inputs[i];
     size_t reserve = i < o->reserve_count ? o->reserve[i] : 0;
-    RP_TRY(rp_pool_slot(g->pool, i, rp_tensor_bytes(&slot), reserve, &slot.block));
+    RP_TRY(rp_slot_take(g->pool, i, rp_tensor_bytes(&slot), reserve, &slot.block));
     g->inputs[i] = slot;
     g->input_count = i + 1;
   }
   return RP_OK;
 }
 
+/* Outputs of its own lie in blocks of the tensors zone, from here on like tensors from outside. */
+static rp_status own_output(rp_graph *g, rp_value *value) {
+  rp_block *memory;
+  RP_TRY(rp_pool_take(g->pool, value->bytes, &memory));
+  rp_block_release(value->block);
+  value->block = memory;
+  value->place = RP_IN_BLOCK;
+  return RP_OK;
+}
+
+static rp_status own_outputs(rp_graph *g) {
+  for (size_t i = 0; i < g->record->value_count; i++)
+    if (g->record->values[i].output && g->record->values[i].place == RP_IN_SCRATCH) RP_TRY(own_output(g, g->record->values + i));
+  return RP_OK;
+}
+
 static rp_status fill_in(rp_graph *g, const rp_graph_options *o) {
-  g->name = rp_copy_text(o->name ? o->name : "graph");
-  if (!g->name) return RP_NOMEM;
+  RP_TRY(rp_origin_new(o->name ? o->name : "graph", &g->origin));
+  g->name = g->origin->name;
+  g->mode = o->mode;
+  g->parallel = o->parallel;
   if (g->record->node_count == 0)
     return rp_fail(RP_CAPTURING, "capturing %s: the function launched nothing, so there is no graph", g->name);
   g->param_versions = rp_alloc_zero(g->record->arg_count, sizeof *g->param_versions);
   if (!g->param_versions) return RP_NOMEM;
+  if (g->mode == RP_OWN) RP_TRY(own_outputs(g));
   RP_TRY(plan(g));
   RP_TRY(take_slots(g, o));
   RP_TRY(build(g, o->parallel));
-  note_versions(g);
+  rp_graph_note_params(g);
   return RP_OK;
 }
 
@@ -143,6 +165,7 @@ void rp_graph_close(rp_graph *g) {
   if (g->exec) g->pool->device->ops->exec_free(g->pool->device, g->exec);
   if (g->planned) rp_pool_unplan(g->pool, g->plan.peak);
   for (size_t i = 0; i < g->input_count; i++) rp_tensor_close(&g->inputs[i]);
+  if (g->origin) g->origin->closed = true;
   g->exec = NULL;
   g->planned = false;
   g->closed = true;
@@ -155,7 +178,7 @@ void rp_graph_release(rp_graph *g) {
   rp_free(g->inputs);
   rp_free(g->edges);
   rp_free(g->param_versions);
-  rp_free(g->name);
+  rp_origin_release(g->origin);
   rp_pool_release(g->pool);
   rp_free(g);
 }
@@ -169,29 +192,82 @@ bool rp_graph_fits(const rp_graph *g, const rp_tensor *const *inputs, size_t cou
   return true;
 }
 
-/* Hands the device the node again if one of its parameters was set since. */
-static rp_status set_params(rp_graph *g, size_t index) {
+rp_status rp_graph_set_node(rp_graph *g, size_t index) {
   const rp_node *node = g->record->nodes + index;
-  size_t count = node->kernel->signature->count;
-  bool changed = false;
-  for (size_t i = 0; i < count; i++) {
-    const rp_arg *arg = g->record->args + node->first_arg + i;
-    changed |= arg->kind == RP_PARAM && arg->param->version != g->param_versions[node->first_arg + i];
-  }
-  if (!changed) return RP_OK;
   uint64_t cells[64];
   void *args[64];
   rp_launch launch = launch_of(g, node, cells, args);
-  RP_TRY(g->pool->device->ops->exec_set(g->pool->device, g->exec, index, &launch));
-  for (size_t i = 0; i < count; i++) {
-    const rp_arg *arg = g->record->args + node->first_arg + i;
-    if (arg->kind == RP_PARAM) g->param_versions[node->first_arg + i] = arg->param->version;
-  }
+  return g->pool->device->ops->exec_set(g->pool->device, g->exec, index, &launch);
+}
+
+/* Hands the device the node again if one of its parameters was set since. */
+static rp_status set_params(rp_graph *g, size_t index) {
+  const rp_node *node = g->record->nodes + index;
+  const rp_arg *args = g->record->args + node->first_arg;
+  uint64_t *versions = g->param_versions + node->first_arg;
+  size_t count = node->kernel->signature->count;
+  bool changed = false;
+  for (size_t i = 0; i < count; i++) changed |= args[i].kind == RP_PARAM && args[i].param->version != versions[i];
+  if (!changed) return RP_OK;
+  RP_TRY(rp_graph_set_node(g, index));
+  for (size_t i = 0; i < count; i++)
+    if (args[i].kind == RP_PARAM) versions[i] = args[i].param->version;
   return RP_OK;
 }
 
 static rp_status update_params(rp_graph *g) {
   for (size_t i = 0; i < g->record->node_count; i++) RP_TRY(set_params(g, i));
+  return RP_OK;
+}
+
+static bool reads_input(const rp_graph *g, const rp_node *node, size_t input) {
+  for (size_t i = 0; i < node->kernel->signature->count; i++) {
+    uint32_t value = g->record->args[node->first_arg + i].value;
+    if (value != RP_NONE && g->record->values[value].place == RP_IN_SLOT && g->record->values[value].input == input) return true;
+  }
+  return false;
+}
+
+static rp_status patch_input(rp_graph *g, size_t input, rp_block *place) {
+  rp_block_release(g->inputs[input].block);
+  g->inputs[input].block = rp_block_retain(place);
+  for (size_t i = 0; i < g->record->node_count; i++)
+    if (reads_input(g, g->record->nodes + i, input)) RP_TRY(rp_graph_set_node(g, i));
+  return RP_OK;
+}
+
+/* Follows places that grew since the graph was built. Half patched it would be wrong: on failure it is closed. */
+static rp_status follow_slots(rp_graph *g) {
+  for (size_t i = 0; i < g->input_count; i++) {
+    rp_block *place = rp_slot_moved(g->pool, i, g->inputs[i].block, rp_tensor_bytes(g->inputs + i));
+    rp_status status = place ? patch_input(g, i, place) : RP_OK;
+    if (status != RP_OK) return rp_graph_close(g), status;
+  }
+  return RP_OK;
+}
+
+/* Copies the inputs that are not in their places already. */
+static rp_status fill_slots(rp_graph *g, const rp_tensor *const *inputs) {
+  rp_tensor to[RP_MOST_INPUTS];
+  const rp_tensor *from[RP_MOST_INPUTS];
+  size_t count = 0, copied = 0, skipped = 0;
+  for (size_t i = 0; i < g->input_count; i++) {
+    size_t bytes = rp_tensor_bytes(inputs[i]);
+    bool holds = rp_slot_holds(g->inputs[i].block, inputs[i]);
+    if (holds) skipped += bytes;
+    else copied += bytes, to[count] = g->inputs[i], from[count++] = inputs[i];
+  }
+  RP_TRY(rp_tensor_copy_all(to, from, count));
+  for (size_t i = 0; i < g->input_count; i++) rp_slot_note(g->inputs[i].block, inputs[i]);
+  g->copied += copied, g->pool->copied += copied;
+  g->skipped += skipped, g->pool->skipped += skipped;
+  return RP_OK;
+}
+
+/* An input that is in its place already may have gone stale since: nothing reads it. */
+static rp_status check_inputs(const rp_graph *g, const rp_tensor *const *inputs) {
+  for (size_t i = 0; i < g->input_count; i++)
+    if (!inputs[i]->block || !rp_slot_holds(g->inputs[i].block, inputs[i])) RP_TRY(rp_tensor_usable(inputs[i], "passing a tensor to a graph"));
   return RP_OK;
 }
 
@@ -210,12 +286,22 @@ rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs) {
   RP_TRY(rp_device_usable(dev));
   if (g->closed) return rp_fail(RP_CLOSED, "replaying %s: the graph is closed", g->name);
   if (dev->record) return rp_fail(RP_CAPTURING, "replaying %s: not allowed during capture", g->name);
-  for (size_t i = 0; inputs && i < g->input_count; i++) RP_TRY(rp_tensor_usable(inputs[i], "replaying a graph"));
+  RP_TRY(rp_overlay_reserve(&g->pool->overlay));
+  RP_TRY(follow_slots(g));
   if (g->param_count) RP_TRY(update_params(g));
-  for (size_t i = 0; inputs && i < g->input_count; i++) RP_TRY(rp_tensor_copy(g->inputs + i, inputs[i]));
+  if (inputs) RP_TRY(check_inputs(g, inputs));
+  if (inputs) RP_TRY(fill_slots(g, inputs));
   RP_TRY(dev->ops->exec_launch(dev, g->exec));
   stamp_writes(g);
-  g->replays++;
+  rp_pool_replayed(g->pool, g->plan.peak, g->origin);
+  return RP_OK;
+}
+
+static rp_status copy_of(rp_tensor *x) {
+  rp_tensor copy;
+  RP_TRY(rp_tensor_clone(x, &copy));
+  rp_tensor_close(x);
+  *x = copy;
   return RP_OK;
 }
 
@@ -225,7 +311,9 @@ rp_status rp_graph_output(rp_graph *g, size_t index, rp_tensor *out) {
   if (output->value == RP_NONE) return *out = rp_tensor_share(&output->tensor), RP_OK;
   const rp_value *value = g->record->values + output->value;
   rp_tensor x = output->tensor;
-  RP_TRY(rp_pool_scratch(g->pool, value->offset, value->bytes, &x.block));
+  RP_TRY(rp_pool_output(g->pool, value->offset, value->bytes, value->place == RP_IN_BLOCK ? value->block : NULL, g->origin, &x.block));
+  rp_status status = g->mode == RP_COPY ? copy_of(&x) : RP_OK;
+  if (status != RP_OK) return rp_tensor_close(&x), status;
   *out = x;
   return RP_OK;
 }

@@ -2,6 +2,10 @@
  *
  * Owner: a graph owns its record, edges and executable, one count on its pool and on the slot blocks of its inputs.
  * Scratch of all graphs of a pool lies over each other: outputs are handles on it, fresh at every replay.
+ *
+ * A replay, in this order: all slot tests; one launch for the copies that are needed; the graph; then what it wrote is
+ * stamped. One stream makes this right without events: slots are overwritten after their last reader, and outputs that
+ * are fed back are read before they are overlaid.
  */
 #ifndef RP_GRAPH_H
 #define RP_GRAPH_H
@@ -9,8 +13,17 @@
 #include "planner.h"
 #include "record.h"
 
+enum { RP_MOST_INPUTS = 64 };
+
+typedef enum rp_outputs {
+  RP_SHARED,                 /* in scratch: stale as soon as a later replay reaches over them */
+  RP_OWN,                    /* in private memory: stale at the next replay of the same graph */
+  RP_COPY                    /* cloned after every replay */
+} rp_outputs;
+
 typedef struct rp_graph_options {
   const char *name;          /* NULL: "graph" */
+  rp_outputs mode;
   bool parallel;             /* the reduced graph instead of one chain */
   const size_t *reserve;     /* bytes for the place of input i, 0: none; NULL: none */
   size_t reserve_count;
@@ -18,7 +31,7 @@ typedef struct rp_graph_options {
 
 typedef struct rp_graph {
   rp_pool *pool;             /* counted */
-  char *name;                /* owned */
+  const char *name;          /* the origin's */
   rp_record *record;         /* owned; keeps weights and kernels in place */
   rp_plan plan;
   bool planned;              /* the pool counts the plan */
@@ -30,7 +43,10 @@ typedef struct rp_graph {
   rp_exec *exec;
   uint64_t *param_versions;  /* one an argument of the record, of PARAM arguments as last handed to the device */
   size_t param_count;        /* arguments that are parameters */
-  uint64_t replays;
+  rp_outputs mode;
+  bool parallel;
+  rp_origin *origin;         /* counted: its name, replays and end, for its outputs */
+  uint64_t copied, skipped;  /* bytes of inputs, of all replays */
   bool closed;
   uint32_t count;
 } rp_graph;
@@ -43,9 +59,14 @@ bool rp_graph_fits(const rp_graph *g, const rp_tensor *const *inputs, size_t cou
 rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs);
 /* A handle on output `index` of the last replay. */
 rp_status rp_graph_output(rp_graph *g, size_t index, rp_tensor *out);
+rp_status rp_graph_set_node(rp_graph *g, size_t index);    /* hands the device the node as the record has it now */
+void rp_graph_note_params(rp_graph *g);                    /* the device has all parameters as they are now */
 rp_status rp_graph_edges(rp_graph *g);                     /* fills g->edges */
 /* Where argument `arg` of node `node` lies: its address range. */
 void rp_graph_range(const rp_graph *g, const rp_arg *arg, uintptr_t *from, uintptr_t *to);
+/* Puts another record of the same inputs in its place: patches the nodes where the two differ only in scalars, sizes of a
+ * launch or outside tensors, else plans and builds anew. On failure the graph is as it was. Takes the record. */
+rp_status rp_graph_update(rp_graph *g, rp_record *rec, bool *patched);
 /* Gives executable, plan and slots back; every later replay fails. Waits for a replay in flight. Twice is safe. */
 void rp_graph_close(rp_graph *g);
 rp_graph *rp_graph_retain(rp_graph *g);

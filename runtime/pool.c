@@ -1,9 +1,11 @@
 /* pool.c - see pool.h. */
 #include "pool.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "mem.h"
+#include "slot.h"
 
 static const size_t wish[RP_ZONES] = {(size_t)256 << 30, (size_t)64 << 30, (size_t)64 << 30}; /* bytes of addresses */
 
@@ -23,7 +25,7 @@ static void unlist(rp_pool *pool) {
   if (pool->device->pool == pool) pool->device->pool = NULL;
 }
 
-rp_status rp_pool_open(rp_device *dev, rp_pool **out) {
+rp_status rp_pool_open(rp_device *dev, size_t limit, rp_pool **out) {
   RP_TRY(rp_device_usable(dev));
   rp_pool *pool = rp_alloc_zero(1, sizeof *pool);
   if (!pool) return RP_NOMEM;
@@ -36,6 +38,7 @@ rp_status rp_pool_open(rp_device *dev, rp_pool **out) {
   }
   for (int z = 0; z < 2; z++) rp_heap_open(&pool->heaps[z], pool->arenas[z].reserved);
   pool->device = rp_device_retain(dev);
+  pool->limit = limit ? limit : SIZE_MAX;
   pool->count = 1;
   pool->next = dev->pools;
   dev->pools = pool;
@@ -46,7 +49,7 @@ rp_status rp_pool_open(rp_device *dev, rp_pool **out) {
 rp_status rp_pool_default(rp_device *dev, rp_pool **out) {
   RP_TRY(rp_device_usable(dev));
   if (dev->pool) return *out = rp_pool_retain(dev->pool), RP_OK;
-  RP_TRY(rp_pool_open(dev, out));
+  RP_TRY(rp_pool_open(dev, 0, out));
   dev->pool = *out;
   return RP_OK;
 }
@@ -74,6 +77,7 @@ static void destroy(rp_pool *pool) {
   close_zones(pool);
   unlist(pool);
   rp_device_release(pool->device);
+  rp_overlay_close(&pool->overlay);
   rp_free(pool->slots);
   rp_free(pool->plans);
   rp_free(pool);
@@ -104,7 +108,8 @@ static void account(rp_pool *pool, rp_zone zone, size_t now) {
 }
 
 void rp_pool_figures(rp_pool *pool, rp_figures *out) {
-  *out = (rp_figures){.blocks = pool->live_blocks, .graphs = pool->plan_count};
+  *out = (rp_figures){.blocks = pool->live_blocks, .graphs = pool->plan_count, .limit = pool->limit == SIZE_MAX ? 0 : pool->limit,
+                      .copied = pool->copied, .skipped = pool->skipped};
   for (int z = 0; z < RP_ZONES; z++) {
     out->zones[z] = (rp_zone_figures){pool->allocated[z], pool->arenas[z].committed, pool->peak[z], pool->arenas[z].peak};
     out->all.allocated += pool->allocated[z];
@@ -122,8 +127,9 @@ static rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, si
   rp_block *block = pool->spare;
   if (block) pool->spare = block->next;
   else if (!(block = rp_alloc(sizeof *block))) return NULL;
+  uint64_t now = ++pool->clock;
   *block = (rp_block){.pool = rp_pool_retain(pool), .zone = zone, .state = state, .bytes = bytes,
-                      .id = ++pool->last_id, .stamp = ++pool->clock, .count = 1};
+                      .id = ++pool->device->last_id, .stamp = now, .clock = now, .count = 1};
   pool->live_blocks++;
   return block;
 }
@@ -131,6 +137,9 @@ static rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, si
 static void free_block(rp_block *block) {
   rp_pool *pool = block->pool;
   pool->live_blocks--;
+  rp_free(block->tag);
+  rp_origin_release(block->origin);
+  rp_block_release(block->base);
   block->next = pool->spare;
   pool->spare = block;
   rp_pool_release(pool);
@@ -151,29 +160,51 @@ void rp_block_release(rp_block *block) {
   free_block(block);
 }
 
-static rp_status describe_full(rp_pool *pool, rp_zone zone, size_t bytes, rp_status status) {
+static rp_status describe_full(rp_pool *pool, rp_zone zone, size_t bytes) {
+  rp_figures f;
   size_t free_bytes = 0, total = 0;
-  char why[512];
+  char why[512], limit[64] = "";
   strncpy(why, rp_message(), sizeof why - 1)[sizeof why - 1] = 0;
+  rp_pool_figures(pool, &f);
   pool->device->ops->memory(pool->device, &free_bytes, &total);
-  return rp_fail(status, "taking %zu bytes in zone %s of %s: %s (pool: %zu bytes allocated, %zu reserved; device: %zu of %zu free)",
-                 bytes, rp_zone_name(zone), pool->device->name, why, pool->allocated[zone], pool->arenas[zone].committed, free_bytes, total);
+  if (f.limit) snprintf(limit, sizeof limit, " of at most %zu", f.limit);
+  return rp_fail(RP_NOMEM, "taking %zu bytes in zone %s of %s: %s (pool: %zu bytes allocated, %zu reserved%s; device: %zu of %zu free)", bytes,
+                 rp_zone_name(zone), pool->device->name, why, f.all.allocated, f.all.reserved, limit, free_bytes, total);
+}
+
+/* Puts memory behind [from, to) of a zone, within the limit. */
+static rp_status commit(rp_pool *pool, rp_zone zone, size_t from, size_t to) {
+  size_t reserved = 0, more = rp_arena_missing(&pool->arenas[zone], from, to);
+  for (int z = 0; z < RP_ZONES; z++) reserved += pool->arenas[z].committed;
+  if (more && (more > pool->limit || reserved > pool->limit - more))
+    return rp_fail(RP_NOMEM, "%zu more bytes do not fit into the limit", more);
+  return rp_arena_commit(&pool->arenas[zone], from, to);
+}
+
+/* The same; when there is none, unmaps what nobody names and tries once more. */
+static rp_status back(rp_pool *pool, rp_zone zone, size_t from, size_t to) {
+  rp_status status = commit(pool, zone, from, to);
+  if (status == RP_OK) return RP_OK;
+  size_t freed = 0;
+  if (rp_pool_trim(pool, &freed) == RP_OK && freed) status = commit(pool, zone, from, to);
+  return status == RP_OK ? RP_OK : describe_full(pool, zone, to - from);
+}
+
+static rp_status take_extent(rp_pool *pool, rp_zone zone, size_t bytes, rp_extent **out) {
+  rp_status status = rp_heap_take(&pool->heaps[zone], bytes, out);
+  if (status != RP_OK) return describe_full(pool, zone, bytes);
+  status = back(pool, zone, (*out)->offset, (*out)->offset + (*out)->bytes);
+  if (status != RP_OK) rp_heap_give(&pool->heaps[zone], *out);
+  return status;
 }
 
 /* A block in a zone that has a heap, with memory behind it. */
 static rp_status take(rp_pool *pool, rp_zone zone, size_t bytes, rp_block **out) {
   rp_block *block = new_block(pool, zone, RP_LIVE, bytes);
   if (!block) return RP_NOMEM;
-  rp_extent *extent = NULL;
-  rp_status status = rp_heap_take(&pool->heaps[zone], bytes, &extent);
-  if (status == RP_OK) {
-    status = rp_arena_commit(&pool->arenas[zone], extent->offset, extent->offset + extent->bytes);
-    if (status != RP_OK) rp_heap_give(&pool->heaps[zone], extent);
-  }
-  if (status != RP_OK) {
-    free_block(block);
-    return describe_full(pool, zone, bytes, status);
-  }
+  rp_extent *extent;
+  rp_status status = take_extent(pool, zone, bytes, &extent);
+  if (status != RP_OK) return free_block(block), status;
   block->extent = extent;
   block->offset = extent->offset;
   account(pool, zone, pool->allocated[zone] + extent->bytes);
@@ -194,32 +225,15 @@ rp_status rp_pool_promise(rp_pool *pool, size_t bytes, uint32_t value, rp_block 
   return RP_OK;
 }
 
-/* Room for place number `index` in the table. */
-static rp_status widen_slots(rp_pool *pool, size_t index) {
-  if (!rp_grow(&pool->slots, &pool->slot_room, index + 1, sizeof *pool->slots)) return RP_NOMEM;
-  while (pool->slot_count <= index) pool->slots[pool->slot_count++] = NULL;
-  return RP_OK;
-}
+rp_status rp_pool_slot_block(rp_pool *pool, size_t bytes, rp_block **out) { return take(pool, RP_SLOTS, bytes, out); }
 
-rp_status rp_pool_slot(rp_pool *pool, size_t index, size_t bytes, size_t reserve, rp_block **out) {
-  RP_TRY(widen_slots(pool, index));
-  rp_block *present = pool->slots[index];
-  if (!present || present->extent->bytes < bytes) {
-    size_t want = bytes > reserve ? bytes : reserve;
-    if (present && want < 2 * present->extent->bytes) want = 2 * present->extent->bytes;
-    rp_block *wider;
-    RP_TRY(take(pool, RP_SLOTS, want, &wider));
-    pool->slots[index] = wider;
-    rp_block_release(present);
-  }
-  *out = rp_block_retain(pool->slots[index]);
-  return RP_OK;
-}
-
-rp_status rp_pool_scratch(rp_pool *pool, size_t offset, size_t bytes, rp_block **out) {
-  rp_block *block = new_block(pool, RP_SCRATCH, RP_LIVE, bytes);
+rp_status rp_pool_output(rp_pool *pool, size_t offset, size_t bytes, rp_block *base, rp_origin *origin, rp_block **out) {
+  rp_block *block = new_block(pool, base ? RP_TENSORS : RP_SCRATCH, RP_LIVE, bytes);
   if (!block) return RP_NOMEM;
-  block->offset = offset;
+  block->offset = base ? base->offset : offset;
+  block->base = base ? rp_block_retain(base) : NULL;
+  block->origin = rp_origin_retain(origin);
+  block->replay = origin->replays;
   *out = block;
   return RP_OK;
 }
@@ -232,8 +246,7 @@ static size_t largest_plan(const rp_pool *pool) {
 
 rp_status rp_pool_plan(rp_pool *pool, size_t peak) {
   if (!rp_grow(&pool->plans, &pool->plan_room, pool->plan_count + 1, sizeof *pool->plans)) return RP_NOMEM;
-  rp_status status = rp_arena_commit(&pool->arenas[RP_SCRATCH], 0, peak);
-  if (status != RP_OK) return describe_full(pool, RP_SCRATCH, peak, status);
+  RP_TRY(back(pool, RP_SCRATCH, 0, peak));
   pool->plans[pool->plan_count++] = peak;
   account(pool, RP_SCRATCH, largest_plan(pool));
   return RP_OK;
@@ -248,5 +261,52 @@ void rp_pool_unplan(rp_pool *pool, size_t peak) {
   account(pool, RP_SCRATCH, largest_plan(pool));
 }
 
+/* ---- trimming */
+
+static rp_status trim_heap(rp_pool *pool, rp_zone zone) {
+  rp_heap *heap = &pool->heaps[zone];
+  for (const rp_extent *e = heap->last; e; e = e->before)
+    if (!e->taken) RP_TRY(rp_arena_decommit(&pool->arenas[zone], e->offset, e->offset + e->bytes));
+  return rp_arena_decommit(&pool->arenas[zone], heap->end, SIZE_MAX);
+}
+
+rp_status rp_pool_trim(rp_pool *pool, size_t *freed) {
+  rp_device *dev = pool->device;
+  size_t before = 0, after = 0;
+  *freed = 0;
+  if (dev->record) return rp_fail(RP_CAPTURING, "trimming the pool of %s: not allowed during capture", dev->name);
+  RP_TRY(dev->ops->synchronize(dev));
+  for (int z = 0; z < RP_ZONES; z++) before += pool->arenas[z].committed;
+  RP_TRY(trim_heap(pool, RP_TENSORS));
+  RP_TRY(trim_heap(pool, RP_SLOTS));
+  RP_TRY(rp_arena_decommit(&pool->arenas[RP_SCRATCH], largest_plan(pool), SIZE_MAX));
+  for (int z = 0; z < RP_ZONES; z++) after += pool->arenas[z].committed;
+  *freed = before - after;
+  return RP_OK;
+}
+
+/* ---- outputs and their age */
+
+void rp_pool_replayed(rp_pool *pool, size_t peak, rp_origin *origin) {
+  origin->replays++;
+  rp_overlay_cover(&pool->overlay, ++pool->clock, peak, origin);
+}
+
+static rp_status stale(const rp_block *block, const char *doing, const char *name, uint64_t replay) {
+  return rp_fail(RP_ARGUMENT, "%s: this output of replay %llu of %s was overwritten by replay %llu of %s: clone it before the next replay, or capture with outputs = \"copy\"",
+                 doing, (unsigned long long)block->replay, block->origin->name, (unsigned long long)replay, name);
+}
+
+rp_status rp_block_fresh(const rp_block *block, const char *doing) {
+  const rp_origin *origin = block->origin;
+  if (!origin) return RP_OK;
+  if (origin->closed) return rp_fail(RP_CLOSED, "%s: this is an output of %s, which is closed", doing, origin->name);
+  if (block->base)
+    return origin->replays == block->replay ? RP_OK : stale(block, doing, origin->name, origin->replays);
+  const rp_cover *cover = rp_overlay_find(&block->pool->overlay, block->clock, block->offset);
+  return cover ? stale(block, doing, cover->origin->name, cover->replay) : RP_OK;
+}
+
 uintptr_t rp_block_address(const rp_block *block) { return block->pool->arenas[block->zone].base + block->offset; }
-void rp_block_touched(rp_block *block) { block->stamp = ++block->pool->clock; }
+
+void rp_block_touched(rp_block *block) { (block->base ? block->base : block)->stamp = ++block->pool->clock; }

@@ -13,6 +13,7 @@
 #include "arena.h"
 #include "device.h"
 #include "heap.h"
+#include "overlay.h"
 
 typedef enum rp_zone { RP_TENSORS, RP_SLOTS, RP_SCRATCH, RP_ZONES } rp_zone;
 typedef enum rp_block_state {
@@ -22,18 +23,23 @@ typedef enum rp_block_state {
 } rp_block_state;
 
 typedef struct rp_pool rp_pool;
+typedef struct rp_tag rp_tag; /* slot.h */
 
 typedef struct rp_block {    /* memory shared by a tensor and its views */
   rp_pool *pool;             /* counted */
   rp_extent *extent;         /* tensors, slots: its place in the heap; else NULL */
   struct rp_block *next;     /* in the pool's list of spare blocks */
   size_t offset, bytes;      /* from the zone's first address; bytes asked for */
-  uint64_t id;               /* never used again in this pool */
+  uint64_t id;               /* never used again on this device */
   uint64_t stamp;            /* pool clock at its last write: equal stamps, equal bytes */
   rp_zone zone;
   rp_block_state state;
   uint32_t value;            /* PROMISED: its value in the open record */
   uint32_t count;
+  rp_tag *tag;               /* slots: what it holds; owned */
+  rp_origin *origin;         /* outputs: the graph they came from; counted */
+  uint64_t replay, clock;    /* outputs: which of its replays; pool clock when the handle was made */
+  struct rp_block *base;     /* outputs of a graph's own: the private memory behind this handle; counted */
 } rp_block;
 
 typedef struct rp_zone_figures { size_t allocated, reserved, peak_allocated, peak_reserved; } rp_zone_figures;
@@ -41,6 +47,8 @@ typedef struct rp_figures {
   rp_zone_figures zones[RP_ZONES], all;
   size_t device_used;        /* bytes in use on the device, by the driver */
   size_t blocks, graphs;     /* live */
+  size_t limit;              /* 0: none */
+  uint64_t copied, skipped;  /* bytes of graph inputs so far */
 } rp_figures;
 
 struct rp_pool {
@@ -54,12 +62,15 @@ struct rp_pool {
   size_t slot_count, slot_room;
   size_t *plans;             /* peaks of live plans, bytes */
   size_t plan_count, plan_room;
-  uint64_t clock, last_id;
+  rp_overlay overlay;        /* which replay overwrote which scratch */
+  size_t limit;              /* bytes that may be reserved in all zones together */
+  uint64_t copied, skipped;  /* bytes of inputs, of all replays */
+  uint64_t clock;            /* one more at every enqueued write */
   size_t live_blocks;
   uint32_t count;
 };
 
-rp_status rp_pool_open(rp_device *dev, rp_pool **out);
+rp_status rp_pool_open(rp_device *dev, size_t limit, rp_pool **out); /* limit in bytes, 0: none */
 rp_status rp_pool_default(rp_device *dev, rp_pool **out); /* the device's; one count more */
 rp_pool *rp_pool_retain(rp_pool *pool);
 void rp_pool_release(rp_pool *pool);                      /* takes NULL */
@@ -67,17 +78,23 @@ void rp_pool_shut(rp_pool *pool);                         /* the device is closi
 
 rp_status rp_pool_take(rp_pool *pool, size_t bytes, rp_block **out);      /* tensors; one count; contents undefined */
 rp_status rp_pool_promise(rp_pool *pool, size_t bytes, uint32_t value, rp_block **out);
-/* The place of input `index`, at least `bytes`: the present one, or a new one of twice the present size (or `reserve`). */
-rp_status rp_pool_slot(rp_pool *pool, size_t index, size_t bytes, size_t reserve, rp_block **out);
-rp_status rp_pool_scratch(rp_pool *pool, size_t offset, size_t bytes, rp_block **out); /* a handle on planned bytes */
+rp_status rp_pool_slot_block(rp_pool *pool, size_t bytes, rp_block **out); /* slots; for slot.c */
+/* A handle on planned bytes of scratch, or (base not NULL) on the private memory of a graph, as its last replay left them. */
+rp_status rp_pool_output(rp_pool *pool, size_t offset, size_t bytes, rp_block *base, rp_origin *origin, rp_block **out);
 rp_status rp_pool_plan(rp_pool *pool, size_t peak);       /* a graph was planned: scratch holds `peak` bytes */
 void rp_pool_unplan(rp_pool *pool, size_t peak);
+/* A replay that writes scratch up to `peak` was enqueued; outputs below it are stale. Reserve first: then it cannot fail. */
+void rp_pool_replayed(rp_pool *pool, size_t peak, rp_origin *origin);
+/* Waits, then unmaps every chunk nobody names; what was freed, in bytes. */
+rp_status rp_pool_trim(rp_pool *pool, size_t *freed);
 void rp_pool_figures(rp_pool *pool, rp_figures *out);
 
 rp_block *rp_block_retain(rp_block *block);
 void rp_block_release(rp_block *block);                   /* takes NULL */
 uintptr_t rp_block_address(const rp_block *block);        /* of a block that is LIVE */
 void rp_block_touched(rp_block *block);                   /* its bytes were, or will be, written */
+/* Does an output still hold what its replay wrote? The sentence names graph, replay and remedy. */
+rp_status rp_block_fresh(const rp_block *block, const char *doing);
 const char *rp_zone_name(rp_zone zone);
 
 #endif

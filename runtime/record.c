@@ -87,8 +87,9 @@ rp_status rp_record_temporary(rp_record *rec, rp_pool *pool, size_t bytes, rp_bl
 
 /* The value that stands for an outside block; made when it is met first. */
 static rp_status outside(rp_record *rec, rp_block *block, uint32_t *out) {
+  if (block->base) block = block->base; /* private memory of another graph: the place, not one replay's handle */
   if (block->zone == RP_SCRATCH)
-    return rp_fail(RP_CAPTURING, "capturing: an output of another graph is used as an outside tensor: pass it as an input, or clone it before");
+    return rp_fail(RP_CAPTURING, "capturing: an output of another graph is used as an outside tensor: pass it as an input, clone it before, or capture that graph with outputs = \"own\"");
   for (size_t i = rec->value_count; i-- > 0;)
     if (rec->values[i].block == block) return *out = (uint32_t)i, RP_OK;
   rp_status status = add_value(rec, (rp_value){.place = RP_IN_BLOCK, .bytes = block->bytes, .written = true, .block = block}, out);

@@ -56,7 +56,7 @@ rp_status rp_tensor_usable(const rp_tensor *x, const char *doing) {
   RP_TRY(rp_device_usable(rp_tensor_device(x)));
   if (x->block->state == RP_GONE)
     return rp_fail(RP_CAPTURING, "%s: the tensor was a temporary of a captured function and was not returned by it", doing);
-  return RP_OK;
+  return rp_block_fresh(x->block, doing);
 }
 
 /* ---- making */
