@@ -127,9 +127,9 @@ template <class T> INLINE void attend (float *y, const view<const float> &q, con
     barrier();
   }
   for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) {
-    float s = count > 0 ? cells[d] : 0.0f;
-    for (i32 g = 1; g < l.groups; g++) s += cells[g * l.packs * 8 + d];
-    y[d] = s / sum;
+    float s = 0;
+    for (i32 g = 0; g < l.groups; g++) s += cells[g * l.packs * 8 + d];
+    y[d] = count > 0 ? s / sum : NOT_A_NUMBER;
   }
   barrier();
 }
