@@ -6,15 +6,21 @@ local core = require "reprise.core"
 local m = {}
 package.loaded.helper = m -- the short name
 
-local in_test = false
-busted.subscribe({ "test", "start" }, function() in_test = true; return nil, true end)
-busted.subscribe({ "test", "end" }, function() in_test = false; return nil, true end)
+local test -- the one that runs, or nil
+busted.subscribe({ "test", "start" }, function(element) test = element; return nil, true end)
+busted.subscribe({ "test", "end" }, function() test = nil; return nil, true end)
+
+--- `pending` for modules that specs require: busted gives it to the spec files alone.
+---@param reason string
+function m.pending(reason)
+  test.env.pending(reason)
+end
 
 --- Runs once a device: in a describe block named after it, or, inside a test, directly.
 ---@param fn fun(device: string)
 function m.each_device(fn)
   for _, name in ipairs(m.devices()) do
-    if in_test then fn(name) else busted.describe("on " .. name, function() fn(name) end) end
+    if test then fn(name) else busted.describe("on " .. name, function() fn(name) end) end
   end
 end
 
@@ -92,7 +98,7 @@ function m.fixture(path)
   return "spec/fixtures/" .. path
 end
 
---- The path of the running program, quoted for a shell where that matters.
+--- The path of the running program.
 ---@return string
 function m.program()
   return core.file
@@ -110,6 +116,17 @@ function m.compiler()
     end
   end
   return compiler or nil
+end
+
+--- Marks the test that runs as pending where kernels of one's own do not compile for the device.
+---@param device string
+function m.needs_compiler(device)
+  if device == "cpu" then
+    if not m.compiler() then m.pending "no C++ compiler here: kernels of one's own do not compile on the CPU device" end
+    return
+  end
+  local ok, why = pcall(core.compile, { source = "__global__ void f() {}", device = device })
+  if not ok and tostring(why):find("libnvrtc", 1, true) then m.pending "no NVRTC here: kernels of one's own do not compile" end
 end
 
 return m

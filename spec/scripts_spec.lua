@@ -9,7 +9,7 @@ end
 describe("scripts/tour.lua", function()
   helper.each_device(function(device)
     it("writes a kernel, launches, captures and replays it", function()
-      if device == "cpu" and not helper.compiler() then pending "no C++ compiler here" end
+      helper.needs_compiler(device)
       local code, out, err = run("scripts/tour.lua", device)
       assert.equal("", err)
       assert.equal(0, code)
@@ -49,12 +49,13 @@ describe("a cold start", function()
     it("compiles nothing: the library's kernels came with the program", function()
       local home = require("reprise.core").home()
       if not io.open(home .. "/prebuilt") then pending "no kernels were built with the program" end
+      local program = helper.quote(helper.program())
       local code, out, err = helper.run(([[
         REPRISE_CACHE=%s REPRISE_DEVICE=%s %s -e '
           arg = { [0] = "scripts/g2p.lua", "knowledge" }
           dofile(arg[0])
           local counts = require("reprise.core").cache_counts()
-          print(counts.compiled, counts.hits, counts.prebuilt > 0)']]):format(helper.tmp(), device, helper.quote(helper.program())))
+          print(counts.compiled, counts.hits, counts.prebuilt > 0)']]):format(helper.tmp(), device, program))
       assert.equal(0, code, err)
       assert.equal("N AA1 L IH0 JH\n0\t0\ttrue\n", out)
     end)

@@ -196,6 +196,10 @@ local Pool = {}
 ---@return reprise.Figures
 function Pool:figures() end
 
+--- Waits, and gives back memory that nobody names.
+---@return integer bytes
+function Pool:trim() end
+
 ---@class reprise.Tensor
 ---@field shape integer[]
 ---@field dtype reprise.Dtype
@@ -332,6 +336,10 @@ function Graph:manifest() end
 --- Writes the reduced graph in Graphviz' language.
 ---@param file string
 function Graph:dot(file) end
+
+--- Records `fn` anew into this graph.
+---@param fn fun(...: reprise.Tensor): reprise.Tensor?, ...
+function Graph:update(fn) end
 
 --- Makes the graph and its outputs unusable.
 function Graph:close() end

@@ -35,15 +35,7 @@ function m.formals(kernel)
   return table.concat(found, ", ")
 end
 
---- Marks a test as pending where kernels cannot be compiled for the device.
----@param device string
-function m.needs_compiler(device)
-  if device == "cpu" and not helper.compiler() then pending "there is no C++ compiler" end
-  local ok, why = true, nil
-  if device ~= "cpu" then ok, why = pcall(rp.compile, { source = "__global__ void f() {}",
-    device = device }) end
-  if not ok and tostring(why):find("libnvrtc", 1, true) then pending "there is no NVRTC" end
-end
+m.needs_compiler = helper.needs_compiler
 
 local script = [[
 local rp, core = require "reprise", require "reprise.core"
