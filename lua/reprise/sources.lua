@@ -14,7 +14,7 @@ local function check_ids(what, index, ids, vocab)
   if #ids == 0 then raise("%s: source %d is empty", what, index) end
   local out = {}
   for place, value in ipairs(ids) do
-    local id = math.tointeger(value)
+    local id = type(value) == "number" and math.tointeger(value)
     if not id then raise("%s: source %d: id %d is a %s, integer expected", what, index, place, type(value)) end
     if id < 0 or id >= vocab then
       raise("%s: source %d: id %d is %d, outside the vocabulary (0 to %d)", what, index, place, id, vocab - 1)
