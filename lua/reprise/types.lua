@@ -337,8 +337,9 @@ function Graph:manifest() end
 ---@param file string
 function Graph:dot(file) end
 
---- Records `fn` anew into this graph.
+--- Records `fn` for the same inputs, in place of what the graph did.
 ---@param fn fun(...: reprise.Tensor): reprise.Tensor?, ...
+---@return "patched"|"rebuilt" patched: only values had changed
 function Graph:update(fn) end
 
 --- Makes the graph and its outputs unusable.
