@@ -8,60 +8,80 @@
  */
 #include "prelude.cuh"
 
-INLINE void copy_as (float *y, float x) { *y = x; }
-INLINE void copy_as (f16 *y, float x) { *y = to_f16(x); }
-INLINE void copy_as (bf16 *y, float x) { *y = to_bf16(x); }
-INLINE void copy_as (i32 *y, float x) { *y = x != x ? 0 : x >= 2147483648.0f ? 2147483647 : x < -2147483648.0f ? -2147483647 - 1 : (i32)x; }
-INLINE void copy_as (i64 *y, float x) {
-  *y = x != x ? 0 : x >= 9223372036854775808.0f ? 9223372036854775807ll : x < -9223372036854775808.0f ? -9223372036854775807ll - 1 : (i64)x;
+/* A number on its way between two types: floats and integers keep all they have. */
+struct copy_number { float real; i64 whole; };
+
+INLINE copy_number copy_load (const void *x, i32 type, i64 i) {
+  copy_number v = {0, 0};
+  if (type == 0) v.real = ((const float *)x)[i];
+  if (type == 1) v.real = to_f32(((const f16 *)x)[i]);
+  if (type == 2) v.real = to_f32(((const bf16 *)x)[i]);
+  if (type == 3) v.whole = ((const i32 *)x)[i];
+  if (type == 4) v.whole = ((const i64 *)x)[i];
+  if (type == 5) v.whole = ((const u8 *)x)[i];
+  return v;
 }
-INLINE void copy_as (u8 *y, float x) { *y = !(x > 0) ? 0 : x >= 255 ? 255 : (u8)x; }
-INLINE void copy_as (i32 *y, i64 x) { *y = x > 2147483647 ? 2147483647 : x < -2147483647 - 1 ? -2147483647 - 1 : (i32)x; }
-INLINE void copy_as (i64 *y, i64 x) { *y = x; }
-INLINE void copy_as (u8 *y, i64 x) { *y = x < 0 ? 0 : x > 255 ? 255 : (u8)x; }
-INLINE void copy_as (float *y, i64 x) { *y = (float)x; }
-INLINE void copy_as (f16 *y, i64 x) { *y = to_f16((float)x); }
-INLINE void copy_as (bf16 *y, i64 x) { *y = to_bf16((float)x); }
 
-INLINE float copy_of (float x) { return x; }
-INLINE float copy_of (f16 x) { return to_f32(x); }
-INLINE float copy_of (bf16 x) { return to_f32(x); }
-INLINE i64 copy_of (i32 x) { return x; }
-INLINE i64 copy_of (i64 x) { return x; }
-INLINE i64 copy_of (u8 x) { return x; }
+/* Towards zero; nan gives 0; beyond 64 bits the nearest end. */
+INLINE i64 copy_truncate (float x) {
+  if (x != x) return 0;
+  if (x >= 9223372036854775808.0f) return 9223372036854775807ll;
+  return x < -9223372036854775808.0f ? -9223372036854775807ll - 1 : (i64)x;
+}
 
-template <class Y, class X> INLINE void copy_value (Y *y, X x) { copy_as(y, copy_of(x)); }
-INLINE void copy_value (f16 *y, f16 x) { *y = x; } /* the bits as they are: infinities stay */
-INLINE void copy_value (bf16 *y, bf16 x) { *y = x; }
+INLINE i64 copy_clamp (i64 x, i64 least, i64 most) { return x < least ? least : x > most ? most : x; }
+
+INLINE void copy_store (void *y, i32 type, i64 i, const copy_number &v) {
+  if (type == 0) ((float *)y)[i] = v.real;
+  if (type == 1) ((f16 *)y)[i] = to_f16(v.real);
+  if (type == 2) ((bf16 *)y)[i] = to_bf16(v.real);
+  if (type == 3) ((i32 *)y)[i] = (i32)copy_clamp(v.whole, -2147483647ll - 1, 2147483647ll);
+  if (type == 4) ((i64 *)y)[i] = v.whole;
+  if (type == 5) ((u8 *)y)[i] = (u8)copy_clamp(v.whole, 0, 255);
+}
 
 struct copy_shape { i64 n1, n2, n3, y0, y1, y2, y3, x0, x1, x2, x3; };
+struct copy_place { i64 y, x; };
 
-template <class Y, class X> INLINE void copy_run (Y *y, const X *x, i64 n, copy_shape s) {
+/* Where element i of the shape lies on both sides. */
+INLINE copy_place copy_at (const copy_shape &s, i64 i) {
+  i64 d = i % s.n3, r = i / s.n3, c = r % s.n2, b = r / s.n2 % s.n1, a = r / s.n2 / s.n1;
+  copy_place at = {a * s.y0 + b * s.y1 + c * s.y2 + d * s.y3, a * s.x0 + b * s.x1 + c * s.x2 + d * s.x3};
+  return at;
+}
+
+template <class T> INLINE void copy_run (T *y, const T *x, i64 n, const copy_shape &s) {
   for (i64 i = (i64)BLOCK * THREADS + THREAD; i < n; i += (i64)BLOCKS * THREADS) {
-    i64 d = i % s.n3, r = i / s.n3, c = r % s.n2, b = r / s.n2 % s.n1, a = r / s.n2 / s.n1;
-    copy_value(y + a * s.y0 + b * s.y1 + c * s.y2 + d * s.y3, x[a * s.x0 + b * s.x1 + c * s.x2 + d * s.x3]);
+    copy_place at = copy_at(s, i);
+    y[at.y] = x[at.x];
   }
 }
 
-template <class Y> INLINE void copy_from (Y *y, const void *x, i32 xtype, i64 n, copy_shape s) {
-  if (xtype == 0) copy_run(y, (const float *)x, n, s);
-  if (xtype == 1) copy_run(y, (const f16 *)x, n, s);
-  if (xtype == 2) copy_run(y, (const bf16 *)x, n, s);
-  if (xtype == 3) copy_run(y, (const i32 *)x, n, s);
-  if (xtype == 4) copy_run(y, (const i64 *)x, n, s);
-  if (xtype == 5) copy_run(y, (const u8 *)x, n, s);
-}
-
-WAITS KERNEL void copy (void *y, const void *x, i32 ytype, i32 xtype, i64 n, i64 n1, i64 n2, i64 n3,
+/* Elements of one type move as bits; width: bytes an element. */
+WAITS KERNEL void copy (void *y, const void *x, i32 width, i64 n, i64 n1, i64 n2, i64 n3,
                         i64 y0, i64 y1, i64 y2, i64 y3, i64 x0, i64 x1, i64 x2, i64 x3) {
   wait_previous();
   copy_shape s = {n1, n2, n3, y0, y1, y2, y3, x0, x1, x2, x3};
-  if (ytype == 0) copy_from((float *)y, x, xtype, n, s);
-  if (ytype == 1) copy_from((f16 *)y, x, xtype, n, s);
-  if (ytype == 2) copy_from((bf16 *)y, x, xtype, n, s);
-  if (ytype == 3) copy_from((i32 *)y, x, xtype, n, s);
-  if (ytype == 4) copy_from((i64 *)y, x, xtype, n, s);
-  if (ytype == 5) copy_from((u8 *)y, x, xtype, n, s);
+  if (width == 1) copy_run((u8 *)y, (const u8 *)x, n, s);
+  if (width == 2) copy_run((unsigned short *)y, (const unsigned short *)x, n, s);
+  if (width == 4) copy_run((u32 *)y, (const u32 *)x, n, s);
+  if (width == 8) copy_run((u64 *)y, (const u64 *)x, n, s);
+}
+
+WAITS KERNEL void convert (void *y, const void *x, i32 ytype, i32 xtype, i64 n, i64 n1, i64 n2, i64 n3,
+                           i64 y0, i64 y1, i64 y2, i64 y3, i64 x0, i64 x1, i64 x2, i64 x3) {
+  wait_previous();
+  copy_shape s = {n1, n2, n3, y0, y1, y2, y3, x0, x1, x2, x3};
+  bool integer = xtype >= 3, to_integer = ytype >= 3;
+  for (i64 i = (i64)BLOCK * THREADS + THREAD; i < n; i += (i64)BLOCKS * THREADS) {
+    copy_place at = copy_at(s, i);
+    copy_number v = copy_load(x, xtype, at.x);
+    if (integer != to_integer) {
+      if (integer) v.real = (float)v.whole;
+      else v.whole = copy_truncate(v.real);
+    }
+    copy_store(y, ytype, at.y, v);
+  }
 }
 
 struct copy_pack { u64 lo, hi; };

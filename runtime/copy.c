@@ -69,26 +69,38 @@ static int64_t at(const int64_t *list, int rank, int place, int64_t missing) { /
   return place < rank ? list[rank - 1 - place] : missing;
 }
 
-/* One launch: the last four dimensions. */
-static rp_status copy_inner(const rp_tensor *y, const rp_tensor *x, const pair *p) {
+static int64_t elements(const pair *p) {
   int64_t n = 1;
   for (int d = 0; d < p->rank; d++) n *= p->shape[d];
-  rp_actual args[16] = {tensor_arg(y), tensor_arg(x), int_arg(y->dtype, 4), int_arg(x->dtype, 4), int_arg(n, 8)};
-  for (int k = 0; k < 3; k++) args[5 + k] = int_arg(at(p->shape, p->rank, 2 - k, 1), 8);
-  for (int k = 0; k < 4; k++) {
-    args[8 + k] = int_arg(at(p->y, p->rank, 3 - k, 0), 8);
-    args[12 + k] = int_arg(at(p->x, p->rank, 3 - k, 0), 8);
-  }
-  return run(rp_tensor_device(y), "copy", n, args);
+  return n;
+}
+
+static void shape_args(rp_actual *args, const pair *p) { /* n, n1, n2, n3 */
+  args[0] = int_arg(elements(p), 8);
+  for (int k = 0; k < 3; k++) args[1 + k] = int_arg(at(p->shape, p->rank, 2 - k, 1), 8);
+}
+
+static void stride_args(rp_actual *args, const int64_t *stride, int rank) {
+  for (int k = 0; k < 4; k++) args[k] = int_arg(at(stride, rank, 3 - k, 0), 8);
+}
+
+/* One launch: the last four dimensions. */
+static rp_status copy_inner(const rp_tensor *y, const rp_tensor *x, const pair *p) {
+  bool same = y->dtype == x->dtype;
+  rp_actual args[16] = {tensor_arg(y), tensor_arg(x)}, *rest = args + 2;
+  *rest++ = int_arg(same ? (int64_t)rp_dtype_bytes(y->dtype) : y->dtype, 4);
+  if (!same) *rest++ = int_arg(x->dtype, 4);
+  shape_args(rest, p);
+  stride_args(rest + 4, p->y, p->rank);
+  stride_args(rest + 8, p->x, p->rank);
+  return run(rp_tensor_device(y), same ? "copy" : "convert", elements(p), args);
 }
 
 static rp_status fill_inner(const rp_tensor *y, const pair *p, uint64_t bits) {
-  int64_t n = 1;
-  for (int d = 0; d < p->rank; d++) n *= p->shape[d];
-  rp_actual args[11] = {tensor_arg(y), int_arg((int64_t)rp_dtype_bytes(y->dtype), 4), int_arg((int64_t)bits, 8), int_arg(n, 8)};
-  for (int k = 0; k < 3; k++) args[4 + k] = int_arg(at(p->shape, p->rank, 2 - k, 1), 8);
-  for (int k = 0; k < 4; k++) args[7 + k] = int_arg(at(p->y, p->rank, 3 - k, 0), 8);
-  return run(rp_tensor_device(y), "fill", n, args);
+  rp_actual args[11] = {tensor_arg(y), int_arg((int64_t)rp_dtype_bytes(y->dtype), 4), int_arg((int64_t)bits, 8)};
+  shape_args(args + 3, p);
+  stride_args(args + 7, p->y, p->rank);
+  return run(rp_tensor_device(y), "fill", elements(p), args);
 }
 
 /* Loops over the outer dimensions that the kernels do not have. x NULL: a fill. */
