@@ -85,15 +85,17 @@ static void print_line(FILE *out, const char *name) {
   fputs("\"\n", out);
 }
 
-/* The compiler itself says what type parameter N has, and the signature's size is compared with it. */
+/* The compiler itself says what type parameter N has, and the signature's size is compared with it. All names begin with
+ * rp_: a source may define any other. */
 static const char parameters[] =
-    "template <unsigned N, class F> struct rp_nth;\n"
-    "template <class R, class A, class... B> struct rp_nth<0, R(A, B...)> { typedef A type; };\n"
-    "template <unsigned N, class R, class A, class... B> struct rp_nth<N, R(A, B...)> : rp_nth<N - 1, R(B...)> {};\n";
+    "template <unsigned rp_n, class rp_f> struct rp_nth;\n"
+    "template <class rp_r, class rp_a, class... rp_b> struct rp_nth<0, rp_r(rp_a, rp_b...)> { typedef rp_a rp_is; };\n"
+    "template <unsigned rp_n, class rp_r, class rp_a, class... rp_b> struct rp_nth<rp_n, rp_r(rp_a, rp_b...)>\n"
+    "    : rp_nth<rp_n - 1, rp_r(rp_b...)> {};\n";
 
 static void print_checks(FILE *out, const rp_signature *kernel) {
   for (size_t i = 0; i < kernel->count; i++)
-    fprintf(out, "static_assert(sizeof(rp_nth<%zu, decltype(%s)>::type) == %zu, \"kernel %s: parameter %zu (%s) is not of"
+    fprintf(out, "static_assert(sizeof(rp_nth<%zu, decltype(%s)>::rp_is) == %zu, \"kernel %s: parameter %zu (%s) is not of"
             " the size that its signature says\");\n", i, kernel->name, rp_formal_bytes(kernel->formals + i),
             kernel->name, i + 1, kernel->formals[i].name);
 }
@@ -105,7 +107,7 @@ static void print_call(FILE *out, const rp_signature *kernel) {
           "  for (unsigned rp_block = rp_first; rp_block < rp_last; rp_block++) {\n"
           "    rp_here.block = rp_block;\n    %s(", kernel->name, kernel->name);
   for (size_t i = 0; i < kernel->count; i++)
-    fprintf(out, "%s*(rp_nth<%zu, decltype(%s)>::type *)rp_args[%zu]", i ? ", " : "", i, kernel->name, i);
+    fprintf(out, "%s*(rp_nth<%zu, decltype(%s)>::rp_is *)rp_args[%zu]", i ? ", " : "", i, kernel->name, i);
   fputs(");\n  }\n}\n", out);
 }
 
@@ -121,12 +123,6 @@ static void print_unit(FILE *out, const rp_source *source) {
     print_checks(out, source->kernels + i);
     print_call(out, source->kernels + i);
   }
-}
-
-static void print_header(FILE *out, const rp_header *header) {
-  print_line(out, header->name);
-  fputs(header->text, out);
-  fputc('\n', out);
 }
 
 /* Opens folder/name for writing; it must not be there. NULL with a stored sentence. */
@@ -169,14 +165,22 @@ static rp_status make_parents(const char *folder, const char *name) {
   return RP_OK;
 }
 
-static rp_status write_header(const char *folder, const rp_header *header) {
-  if (!is_inside(header->name))
-    return rp_fail(RP_UNSUPPORTED, "including \"%s\": expected a relative path without ..", header->name);
-  RP_TRY(make_parents(folder, header->name));
-  FILE *file = open_new(folder, header->name);
+static rp_status write_text(const char *folder, const char *name, const char *text) {
+  RP_TRY(make_parents(folder, name));
+  FILE *file = open_new(folder, name);
   if (!file) return RP_IO;
-  print_header(file, header);
-  return close_written(file, header->name);
+  fputs(text, file);
+  return close_written(file, name);
+}
+
+static rp_status write_header(const char *folder, const rp_header *header) {
+  if (is_inside(header->name)) return write_text(folder, header->name, header->text);
+  return rp_fail(RP_UNSUPPORTED, "including \"%s\": expected a relative path without ..", header->name);
+}
+
+/* The source under its own name too, where that can be: the compiler reads the lines from there that it shows. */
+static void show_source(const char *folder, const rp_source *source) {
+  if (is_inside(source->name)) write_text(folder, source->name, source->text);
 }
 
 static rp_status write_unit(const char *folder, const rp_source *source) {
@@ -229,6 +233,7 @@ static rp_status compile_in(const char *folder, const char *compiler, const char
                             rp_image *out) {
   for (size_t i = 0; i < source->header_count; i++) RP_TRY(write_header(folder, source->headers + i));
   RP_TRY(write_unit(folder, source));
+  show_source(folder, source);
   RP_TRY(rp_compiler_run(compiler, arch, folder, UNIT, OBJECT, source->name));
   RP_TRY(read_object(folder, out));
   return name_symbols(source, out);
