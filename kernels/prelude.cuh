@@ -233,6 +233,10 @@ INLINE void publish (u64 *ring, u32 number, u32 value) {
 #include <math.h>
 #include <stddef.h>
 
+#ifdef __clang__ /* fuse a * b + c where it is written, not where the optimizer happens to find it: one result everywhere */
+#pragma STDC FP_CONTRACT ON
+#endif
+
 #define KERNEL static
 #define INLINE static inline __attribute__((always_inline, unused))
 #define SHARED(T, name, n) T name[n] __attribute__((aligned(64)))
