@@ -22,7 +22,7 @@ describe("the kernel cache", function()
     end
 
     it("compiles once, and keeps the folder to its owner", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       expect { compiled = 1 }
       expect { hits = 1 }
       assert.are.equal(1, #kernels.entries(cache))
@@ -31,7 +31,7 @@ describe("the kernel cache", function()
     end)
 
     it("tells sources, defines and kernels apart", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       expect { compiled = 1 }
       helper.write(files[1], helper.read(files[1]) .. "// a comment\n")
       expect { compiled = 1 }
@@ -40,7 +40,7 @@ describe("the kernel cache", function()
     end)
 
     it("does not care where a source lies or what it is called", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       expect { compiled = 1 }
       local moved = helper.tmp() .. "/other.cu"
       helper.write(moved, helper.read(files[1]))
@@ -49,7 +49,7 @@ describe("the kernel cache", function()
     end)
 
     it("rebuilds an entry that lies under another's name", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       files = kernels.sources(helper.tmp(), 2)
       expect { compiled = 2 }
       local names = kernels.entries(cache)
@@ -59,7 +59,7 @@ describe("the kernel cache", function()
     end)
 
     it("neither reads nor writes a folder that others may write", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       expect { compiled = 1 }
       helper.run("chmod g+w " .. cache)
       expect { compiled = 1 }
@@ -68,7 +68,7 @@ describe("the kernel cache", function()
     end)
 
     it("works without a folder", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       cache = helper.tmp() .. "/file"
       helper.write(cache, "not a folder")
       expect { compiled = 1 }
@@ -76,14 +76,14 @@ describe("the kernel cache", function()
     end)
 
     it("works where no lock can be had", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       helper.run("umask 077; mkdir -p " .. cache .. "/.lock")
       expect { compiled = 1 }
       expect { hits = 1 }
     end)
 
     it("follows no link and waits for no pipe in place of an entry", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       expect { compiled = 1 }
       local path = cache .. "/" .. kernels.entries(cache)[1]
       helper.run(("mv %s %s.real; ln -s %s.real %s"):format(path, path, path, path))
@@ -94,14 +94,14 @@ describe("the kernel cache", function()
     end)
 
     it("leaves no temporary file behind", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       expect { compiled = 1 }
       local _, out = helper.run("ls -A " .. cache .. " | grep -c -v -x -E '[0-9a-f]{32}|[.]lock'")
       assert.are.equal("0\n", out)
     end)
 
     it("finds prebuilt kernels whatever the compiler is", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       local home = helper.tmp()
       local library = core.home()
       helper.run(("cp -r %s/lua %s/kernels %s"):format(library, library, home))

@@ -29,7 +29,7 @@ end
 describe("a program", function()
   helper.each_device(function(device)
     local function run(spec)
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       spec.device = device
       local y <close> = rp.zeros({ 1 }, "f32", device)
       rp.compile(spec).f { grid = 1, block = 32, y }
@@ -64,7 +64,7 @@ describe("a program", function()
     end)
 
     it("carries the compiler's log when it does not compile, with the user's file and line", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       local path = file('#include "prelude.cuh"\n\nKERNEL void f(float *y) { y[0] = nonsense; }\n')
       local said = message { file = path, device = device }
       assert.truthy(said:find(path, 1, true), said)

@@ -12,7 +12,7 @@ end
 describe("a kernel's signature", function()
   helper.each_device(function(device)
     local function formals(list, define)
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       return kernels.formals(compile(device, "KERNEL void f(" .. list .. ") {}", define).f)
     end
 
@@ -49,7 +49,7 @@ describe("a kernel's signature", function()
     end)
 
     it("is not looked for in comments, strings, continued comments and #if 0", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       local prog = compile(device, table.concat({
         "// KERNEL void a(int &x) {}", "/* KERNEL void b(int &x) {", "*/",
         "// continued \\", "KERNEL void c(int &x) {}",
@@ -65,7 +65,7 @@ describe("a kernel's signature", function()
     end)
 
     it("follows braces that an #if opens twice, and skips declarations", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       local prog = compile(device, table.concat({
         "KERNEL void a(i32 n);",
         "KERNEL void a(i32 n) {", "#ifdef ABSENT", "  if (n) {", "#else", "  while (n) {", "#endif",

@@ -34,7 +34,7 @@ end
 describe("a half-precision kernel", function()
   helper.each_device(function(device)
     it("compiles without a toolkit's headers", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       local folder = helper.tmp()
       helper.write(folder .. "/twice.cu", twice)
       helper.write(folder .. "/run.lua", script)

@@ -22,7 +22,7 @@ end
 describe("a kernel cache that many processes share", function()
   helper.each_device(function(device)
     it("serves a cold start of all of them, a warm start, and a start with every entry damaged", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       local folder = helper.tmp()
       local cache, files = folder .. "/cache", kernels.sources(folder, KERNELS)
       local command = kernels.command(device, cache, files)

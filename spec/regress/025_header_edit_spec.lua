@@ -6,7 +6,7 @@ local kernels = require "spec.support.kernels"
 describe("an edited header", function()
   helper.each_device(function(device)
     it("compiles exactly its dependents again", function()
-      kernels.needs_compiler(device)
+      helper.needs_compiler(device)
       local folder = helper.tmp()
       local cache, path = folder .. "/cache", function(name) return folder .. "/" .. name end
       helper.write(path "deep.cuh", "#pragma once\nenum { DEEP = 1 };\n")

@@ -35,8 +35,6 @@ function m.formals(kernel)
   return table.concat(found, ", ")
 end
 
-m.needs_compiler = helper.needs_compiler
-
 local script = [[
 local rp, core = require "reprise", require "reprise.core"
 for i = 1, #arg do rp.compile { file = arg[i] } end
