@@ -1,13 +1,13 @@
 /* bind_file.c - what Lua needs of the host: JSON values, safetensors files, a clock.
  *
- *   core.json_decode(text [, name])   objects and lists become tables, null becomes core.null; `name`: for errors
- *   core.json_encode(value [, keys])  objects show the names in `keys` first, in this order; without `keys`, sorted
+ *   core.json_decode(text [, name])   objects and lists become tables, null core.null; `name` is for errors
+ *   core.json_encode(value [, keys])  objects show the names in `keys` first, in this order; else sorted
  *   core.safetensors(path)            a file: file:names() file:info(name) file:tensor(name [, device])
  *                                     file:same(name, other, other_name) file:close()
  *   core.clock()                      seconds since some moment; never goes back
  *
- * A JSON tree that is being read or written lies in a userdata, so that a Lua error cannot leak it. The functions
- * that build a tree never raise: they store a message and return NULL.
+ * A JSON tree that is being read or written lies in a userdata, so that a Lua error cannot leak it. The
+ * functions that build a tree never raise: they store a message and return NULL.
  */
 #include "bind.h"
 

@@ -104,7 +104,8 @@ end
 function m.parse(args, spec)
   local options, words = m.read(args, spec)
   if not options then
-    io.stderr:write(words, "\n", "usage: ", spec.usage, "\n")
+    local script = (args[0] or "script"):match "[^/]*$"
+    io.stderr:write(script, ": ", words, "\n", "usage: ", spec.usage, "\n")
     os.exit(2, true)
   elseif options.help then
     print(page(spec))
