@@ -143,7 +143,7 @@ INLINE void store8 (bf16 *p, float8 a) {
   RP_EACH h[i] = to_bf16(a.v[i]).bits;
   *(uint4 *)p = make_uint4(rp_pair(h[0], h[1]), rp_pair(h[2], h[3]), rp_pair(h[4], h[5]), rp_pair(h[6], h[7]));
 }
-template <class T> INLINE float8 part8 (const T *p, i32 count) {
+template <class rp_t> INLINE float8 part8 (const rp_t *p, i32 count) {
   float8 r;
   RP_EACH r.v[i] = i < count ? to_f32(p[i]) : 0.0f;
   return r;
@@ -171,7 +171,7 @@ INLINE float most8 (float8 a) {
   return m;
 }
 
-template <class T> INLINE i32 packable (const T *p, i32 n) { return ((u64)p | (u64)n * sizeof(T)) & 15 ? 0 : n & ~7; }
+template <class rp_t> INLINE i32 packable (const rp_t *p, i32 n) { return ((u64)p | (u64)n * sizeof(rp_t)) & 15 ? 0 : n & ~7; }
 
 INLINE float warp_sum (float x) {
   UNROLL for (int m = LANES / 2; m; m /= 2) x += __shfl_xor_sync(~0u, x, m);
@@ -317,16 +317,16 @@ INLINE void store8 (f16 *p, float8 a) {
 INLINE float8 load8 (const f16 *p) { return rp_widen(rp_load(p)); }
 INLINE void store8 (f16 *p, float8 a) { rp_u16x8 h = rp_narrow(a); __builtin_memcpy(p, &h, 16); }
 #endif
-template <class T> INLINE float8 weight8 (const T *p) { return load8(p); }
+template <class rp_t> INLINE float8 weight8 (const rp_t *p) { return load8(p); }
 INLINE void prefetch (const void *p) { __builtin_prefetch(p, 0, 3); }
-template <class T> INLINE float8 part8 (const T *p, i32 count) {
+template <class rp_t> INLINE float8 part8 (const rp_t *p, i32 count) {
   if (count >= 8) return load8(p);
-  T some[8] = {};
+  rp_t some[8] = {};
   for (i32 i = 0; i < count; i++) some[i] = p[i];
   return load8(some);
 }
-template <class T> INLINE void store_part8 (T *p, float8 a, i32 count) {
-  T some[8];
+template <class rp_t> INLINE void store_part8 (rp_t *p, float8 a, i32 count) {
+  rp_t some[8];
   store8(some, a);
   for (i32 i = 0; i < count && i < 8; i++) p[i] = some[i];
 }
@@ -379,7 +379,7 @@ INLINE float8 erf8 (float8 x) {
   return x;
 }
 
-template <class T> INLINE i32 packable (const T *, i32 n) { return n & ~7; } /* rows may lie anywhere */
+template <class rp_t> INLINE i32 packable (const rp_t *, i32 n) { return n & ~7; } /* rows may lie anywhere */
 
 INLINE float warp_sum (float x) { return x; }
 INLINE float warp_max (float x) { return x; }

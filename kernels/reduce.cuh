@@ -19,20 +19,20 @@ INLINE best better (best a, best b) { return b.value > a.value || (b.value == a.
 #define HELD(N) 1 /* length of s */
 INLINE i32 held (i32 n) { return (i32)LANE % (LANES / n) ? n : (i32)LANE / (LANES / n); }
 
-/* N sums are left, over lanes that differ in MASK and the bits below it. */
-template <int N, int MASK> INLINE void rp_fold (partial *p) {
-  if constexpr (N == 1) p[0] += __shfl_xor_sync(~0u, p[0], MASK);
-  UNROLL for (int i = 0; i < N / 2; i++) {
-    bool upper = LANE & MASK;
-    float keep = upper ? p[i + N / 2] : p[i], give = upper ? p[i] : p[i + N / 2];
-    p[i] = keep + __shfl_xor_sync(~0u, give, MASK);
+/* rp_n sums are left, over lanes that differ in rp_mask and the bits below it. */
+template <int rp_n, int rp_mask> INLINE void rp_fold (partial *p) {
+  if constexpr (rp_n == 1) p[0] += __shfl_xor_sync(~0u, p[0], rp_mask);
+  UNROLL for (int i = 0; i < rp_n / 2; i++) {
+    bool upper = LANE & rp_mask;
+    float keep = upper ? p[i + rp_n / 2] : p[i], give = upper ? p[i] : p[i + rp_n / 2];
+    p[i] = keep + __shfl_xor_sync(~0u, give, rp_mask);
   }
-  if constexpr (MASK > 1) rp_fold<(N > 1 ? N / 2 : 1), MASK / 2>(p);
+  if constexpr (rp_mask > 1) rp_fold<(rp_n > 1 ? rp_n / 2 : 1), rp_mask / 2>(p);
 }
-/* N is a power of two, at most LANES. Each turn a lane gives half of what it has to its partner: 31 exchanges for
+/* rp_n is a power of two, at most LANES. Each turn a lane gives half of what it has to its partner: 31 exchanges for
  * N = 32, where N sums by themselves take 160. */
-template <int N> INLINE void totals (partial *p, float *s) {
-  rp_fold<N, LANES / 2>(p);
+template <int rp_n> INLINE void totals (partial *p, float *s) {
+  rp_fold<rp_n, LANES / 2>(p);
   s[0] = p[0];
 }
 
@@ -70,10 +70,10 @@ INLINE float8 rp_total8 (const float8 *p) {
   return __builtin_shufflevector(b[0], b[1], 0, 8, 2, 10, 4, 12, 6, 14) +
          __builtin_shufflevector(b[0], b[1], 1, 9, 3, 11, 5, 13, 7, 15);
 }
-template <int N> INLINE void totals (partial *p, float *s) {
+template <int rp_n> INLINE void totals (partial *p, float *s) {
   int i = 0;
-  for (; i + 8 <= N; i += 8) store8(s + i, rp_total8(p + i));
-  for (; i < N; i++) s[i] = sum8(p[i]);
+  for (; i + 8 <= rp_n; i += 8) store8(s + i, rp_total8(p + i));
+  for (; i < rp_n; i++) s[i] = sum8(p[i]);
 }
 
 INLINE best warp_best (best a) { return a; }
