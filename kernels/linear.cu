@@ -55,7 +55,8 @@ template <int N> INLINE void activate (float *s, i32 act) {
 
 /* ---- one tile ---- */
 
-/* Rows of h into shared memory, each filled up with zeros. A warp takes whole rows: one order of summing squares. */
+/* Rows of h into shared memory, each filled up with zeros. A warp takes whole rows: one order of summing squares. x and
+ * gamma are asked for together; the norm's factor follows when the sum is known. */
 INLINE void stage (const task &t, const rows_of &tile, float *h) {
   i32 packed = packable(t.x, t.n), gammas = packable(t.gamma, t.n);
   for (i32 r = (i32)WARP; r < tile.count; r += (i32)WARPS) {
@@ -63,16 +64,14 @@ INLINE void stage (const task &t, const rows_of &tile, float *h) {
     float *to = h + r * tile.stride;
     partial squares = none();
     for (i32 k = (i32)LANE * 8; k < tile.stride; k += LANES * 8) {
-      float8 v = k < packed ? load8(x + k) : part8(x + k, t.n - k);
+      float8 v = k < packed ? load8(x + k) : part8(x + k, t.n - k), g = splat8(1);
+      if (t.gamma) g = k < gammas ? load8(t.gamma + k) : part8(t.gamma + k, t.n - k);
       squares = dot8(v, v, squares);
-      store8(to + k, v);
+      store8(to + k, mul8(v, g));
     }
     if (!t.gamma) continue;
     float8 norm = splat8(rsqrtf(total(squares) / (float)t.n + t.eps));
-    for (i32 k = (i32)LANE * 8; k < tile.stride; k += LANES * 8) {
-      float8 g = k < gammas ? load8(t.gamma + k) : part8(t.gamma + k, t.n - k);
-      store8(to + k, mul8(mul8(load8(to + k), norm), g));
-    }
+    for (i32 k = (i32)LANE * 8; k < tile.stride; k += LANES * 8) store8(to + k, mul8(load8(to + k), norm));
   }
 }
 
