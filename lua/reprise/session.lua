@@ -82,13 +82,14 @@ end
 local Session = {}
 Session.__index = Session
 
--- Encodes the sources into a state at position 0.
+-- Encodes the sources into a state at position 0, whatever an interrupted step left behind.
 local function fill(model, lists, state)
   rp.scope(function()
     local hidden, lengths = model:hidden(lists, state.source)
     model:cross(hidden, lengths, state)
   end)
   state.choice.position:fill(0)
+  state.choice.arrived:fill(0)
 end
 
 --- A session over sources, one row a source.

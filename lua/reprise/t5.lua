@@ -129,8 +129,9 @@ function T5:hidden(lists, room)
     padded[i], lengths[i] = table.move(ids, 1, #ids, 1, {}), #ids
     for place = #ids + 1, room do padded[i][place] = 0 end -- never looked at
   end
+  local x = ops.embed(self.encoder.embedding, rp.tensor(padded, "i32", self.device))
   lengths = rp.tensor(lengths, "i32", self.device)
-  local x, stack = ops.embed(self.encoder.embedding, rp.tensor(padded, "i32", self.device)), stack_of(self, "encoder", lengths)
+  local stack = stack_of(self, "encoder", lengths)
   for _, layer in ipairs(self.encoder.layers) do x = nn.encoder_layer(x, layer, stack) end
   return ops.norm(x, self.encoder.norm, self.config.epsilon), lengths
 end

@@ -124,6 +124,13 @@ describe("a T5 checkpoint", function()
       ["with both flags"] = { "tied-relu", function(_, config)
         config.tie_word_embeddings, config.scale_decoder_outputs = false, true
       end },
+      ["with matrices of several types"] = { "asym-fp16", function(_, _, find)
+        for _, layer in ipairs { "encoder.block.1.layer.0.SelfAttention.k", "decoder.block.0.layer.0.SelfAttention.q",
+          "decoder.block.0.layer.1.EncDecAttention.v", "encoder.block.2.layer.1.DenseReluDense.wi_1",
+          "encoder.block.0.layer.1.DenseReluDense.wo", "decoder.final_layer_norm", "shared" } do
+          checkpoint.widen(find(layer .. ".weight"))
+        end
+      end },
       ["of the type mt5"] = { "untied-gated-gelu", function(_, config) config.model_type = "mt5" end },
       ["with swish for silu"] = { "untied-gated-silu-bf16", function(_, config) config.feed_forward_proj = "gated-swish" end },
       ["with gelu_new for gelu behind a gate"] = { "untied-gated-gelu", function(_, config)

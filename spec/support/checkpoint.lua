@@ -72,4 +72,18 @@ function m.repeated(entries, entry, name)
   table.insert(entries, { name = name, dtype = entry.dtype, shape = entry.shape, data = entry.data })
 end
 
+local function from_f16(bits)
+  local sign, power, rest = bits >> 15, bits >> 10 & 31, bits & 1023
+  local size = power == 0 and rest * 2.0 ^ -24 or (1024 + rest) * 2.0 ^ (power - 25)
+  return sign == 1 and -size or size
+end
+
+--- Turns an entry of F16 into one of F32 with the same values.
+function m.widen(entry)
+  assert(entry.dtype == "F16")
+  local parts = {}
+  for at = 1, #entry.data, 2 do parts[#parts + 1] = ("<f"):pack(from_f16((("<I2"):unpack(entry.data, at)))) end
+  entry.dtype, entry.data = "F32", table.concat(parts)
+end
+
 return m
