@@ -159,6 +159,7 @@ INLINE float8 mul8 (float8 a, float8 b) { RP_EACH a.v[i] *= b.v[i]; return a; }
 INLINE float8 div8 (float8 a, float8 b) { RP_EACH a.v[i] /= b.v[i]; return a; }
 INLINE float8 fma8 (float8 a, float8 b, float8 c) { RP_EACH c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]); return c; }
 INLINE float8 max8 (float8 a, float8 b) { RP_EACH a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; return a; }
+#define rsqrtf(x) __frsqrt_rn(x) /* rounded to nearest: the plain one is two units off, and a norm scales all by it */
 INLINE float8 exp8 (float8 a) { RP_EACH a.v[i] = expf(a.v[i]); return a; }
 INLINE float8 tanh8 (float8 a) { RP_EACH a.v[i] = tanhf(a.v[i]); return a; }
 INLINE float8 erf8 (float8 a) { RP_EACH a.v[i] = erff(a.v[i]); return a; }
