@@ -1,4 +1,5 @@
-/* cpu.h - what the files of the CPU device share: facts about this machine, and the host compiler as a child process.
+/* cpu.h - what the files of the CPU device share: facts about this machine, and the host compiler as a child
+ * process.
  *
  *   cpu_device.c -> cpu_team.c      runs kernels on threads
  *   cpu_device.c -> cpu_program.c -> cpu_compiler.c      makes and loads them
@@ -9,25 +10,31 @@
 
 #include "device.h"
 
-enum { RP_PATH = 4096 }; /* bytes of a path with its NUL */
+enum {
+  RP_PATH = 4096,       /* bytes of a path with its NUL */
+  RP_MOST_THREADS = 256 /* of the team, the caller included */
+};
 
-/* The target of -march: $REPRISE_CPU_ARCH, else "x86-64-v3" where the processor has it, else the baseline's name.
- * Errors: RP_ARGUMENT for a variable that cannot be a processor's name. */
+/* The target of -march: $REPRISE_CPU_ARCH, else "x86-64-v3" where the processor has it, else the baseline's
+ * name. Errors: RP_ARGUMENT for a variable that cannot be a processor's name. */
 rp_status rp_cpu_arch(char *out, size_t room);
-void rp_cpu_model(char *out, size_t room);            /* as /proc/cpuinfo names it */
-/* $REPRISE_THREADS, else the processors that this process may use, by affinity and by its control group's quota. */
+void rp_cpu_model(char *out, size_t room); /* as /proc/cpuinfo names it */
+/* $REPRISE_THREADS, else the processors that this process may use, by affinity and by its control group's
+ * quota. */
 rp_status rp_cpu_threads(int *out);
-/* Bytes of memory: what can still be had, swap included, and what there is; both within the control group's limits. */
+/* Bytes of memory: what can still be had, swap included, and what there is; both within the control group's
+ * limits. */
 void rp_cpu_memory(size_t *free_bytes, size_t *total_bytes);
 
-/* The path of the host's C++ compiler: $REPRISE_CXX, $CXX, c++ or g++. RP_MISSING, with the remedy, if there is none. */
+/* The path of the host's C++ compiler: $REPRISE_CXX, $CXX, c++ or g++. RP_MISSING, with the remedy, if there
+ * is none. */
 rp_status rp_compiler_find(char *out, size_t room);
 /* Its path, size and time of change: what identifies it without opening it. */
 rp_status rp_compiler_key(char *out, size_t room);
 /* The flags for a target, as one text. Valid until this thread's next call. */
 const char *rp_compiler_options(const char *arch);
-/* Compiles `unit` to the shared object `object`, both names in `folder`, where the compiler also looks for quoted
- * includes and keeps its temporary files. On failure the sentence carries all that the compiler wrote.
+/* Compiles `unit` to the shared object `object`, both names in `folder`, where the compiler also looks for
+ * quoted includes and keeps its temporary files. On failure the sentence carries all that the compiler wrote.
  * Errors: RP_COMPILE, RP_IO, RP_INTERRUPTED; `name` is the source's, for the sentence. */
 rp_status rp_compiler_run(const char *compiler, const char *arch, const char *folder, const char *unit,
                           const char *object, const char *name);
@@ -36,7 +43,7 @@ rp_status rp_compiler_run(const char *compiler, const char *arch, const char *fo
 rp_status rp_cpu_compile(const char *arch, const rp_source *source, rp_image *out);
 rp_status rp_cpu_load(rp_device *dev, const rp_image *image, rp_module **out);
 void rp_cpu_unload(rp_device *dev, rp_module *module);
-rp_status rp_cpu_function(rp_device *dev, rp_module *module, const char *symbol, const rp_signature *signature,
-                          void **out);
+rp_status rp_cpu_function(rp_device *dev, rp_module *module, const char *symbol,
+                          const rp_signature *signature, void **out);
 
 #endif

@@ -1,7 +1,9 @@
-/* cpu_compiler.c - the host's C++ compiler as a child process: found, started without a shell, listened to, ended.
+/* cpu_compiler.c - the host's C++ compiler as a child process: found, started without a shell, listened to,
+ * ended.
  *
- * The child leads a process group of its own with SIGINT and the signal mask as new, so that an interrupt ends the
- * compiler proper and not just its driver. It works in the folder that it is given and has its temporary files there.
+ * The child leads a process group of its own with SIGINT and the signal mask as new, so that an interrupt
+ * ends the compiler proper and not just its driver. It works in the folder that it is given and has its
+ * temporary files there.
  */
 #define _GNU_SOURCE
 #include "cpu.h"
@@ -23,10 +25,12 @@
 
 extern char **environ;
 
-/* Of the design. -as-needed leaves libstdc++ out of objects that do not use it, so that they load without it. */
+/* Of the design. -as-needed leaves libstdc++ out of objects that do not use it, so that they load without
+ * it. */
 #define LANGUAGE "-x", "c++", "-std=gnu++17", "-fno-exceptions", "-fno-rtti"
-#define CODE                                                                                                    \
-  "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fvisibility=hidden"
+#define CODE                                                                                    \
+  "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", \
+      "-fvisibility=hidden"
 #define OBJECT "-fPIC", "-shared", "-Wl,--as-needed"
 
 static const char *const flags[] = {LANGUAGE, CODE, OBJECT};
@@ -80,12 +84,13 @@ rp_status rp_compiler_find(char *out, size_t room) {
   const char *chosen = getenv("REPRISE_CXX"), *usual = getenv("CXX");
   if (chosen && *chosen) {
     if (locate(chosen, out, room)) return RP_OK;
-    return rp_fail(RP_MISSING, "looking for a C++ compiler: REPRISE_CXX is \"%s\", which is no program", chosen);
+    return rp_fail(RP_MISSING, "looking for a C++ compiler: REPRISE_CXX is \"%s\", which is no program",
+                   chosen);
   }
   if (usual && *usual && locate(usual, out, room)) return RP_OK;
   if (locate("c++", out, room) || locate("g++", out, room)) return RP_OK;
-  return rp_fail(RP_MISSING, "looking for a C++ compiler: neither c++ nor g++ is on PATH: install g++, or name one in "
-                             "REPRISE_CXX");
+  return rp_fail(RP_MISSING, "looking for a C++ compiler: neither c++ nor g++ is on PATH: install g++, or "
+                             "name one in REPRISE_CXX");
 }
 
 rp_status rp_compiler_key(char *out, size_t room) {
@@ -93,8 +98,8 @@ rp_status rp_compiler_key(char *out, size_t room) {
   struct stat s;
   RP_TRY(rp_compiler_find(path, sizeof path));
   if (stat(path, &s)) return rp_fail(RP_IO, "looking at the C++ compiler: %s: %s", path, strerror(errno));
-  int size = snprintf(out, room, "%s %lld %lld.%09ld", path, (long long)s.st_size, (long long)s.st_mtim.tv_sec,
-                      s.st_mtim.tv_nsec);
+  int size = snprintf(out, room, "%s %lld %lld.%09ld", path, (long long)s.st_size,
+                      (long long)s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
   if (size > 0 && (size_t)size < room) return RP_OK;
   return rp_fail(RP_IO, "looking at the C++ compiler: %s: path too long", path);
 }
@@ -103,8 +108,8 @@ rp_status rp_compiler_key(char *out, size_t room) {
 
 typedef struct child {
   pid_t pid;
-  int errors;       /* read end of its standard error */
-  char *log;        /* what came from there, ended by NUL; owned */
+  int errors; /* read end of its standard error */
+  char *log;  /* what came from there, ended by NUL; owned */
   size_t size, room;
 } child;
 
@@ -139,7 +144,8 @@ static void attributes_fill(posix_spawnattr_t *attributes) {
   posix_spawnattr_setsigmask(attributes, &none);
   posix_spawnattr_setsigdefault(attributes, &usual);
   posix_spawnattr_setpgroup(attributes, 0);
-  posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(attributes,
+                           POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
 }
 
 /* posix_spawn in `folder`, standard error to `errors`; an errno. */
@@ -162,7 +168,8 @@ static int spawn(pid_t *pid, char *const *argv, char *const *envp, const char *f
 static rp_status start(child *c, char *const *argv, const char *folder, const char *name) {
   char tmpdir[RP_PATH];
   int ends[2], room = snprintf(tmpdir, sizeof tmpdir, "TMPDIR=%s", folder);
-  if (room < 0 || (size_t)room >= sizeof tmpdir) return rp_fail(RP_IO, "compiling %s: %s: path too long", name, folder);
+  if (room < 0 || (size_t)room >= sizeof tmpdir)
+    return rp_fail(RP_IO, "compiling %s: %s: path too long", name, folder);
   char **envp = environment(tmpdir);
   if (!envp) return RP_NOMEM;
   int e = pipe2(ends, O_CLOEXEC) ? errno : 0;
@@ -221,7 +228,8 @@ static rp_status judge(const child *c, int status, const char *compiler, const c
   const char *log = c->log ? c->log : "";
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return RP_OK;
   if (WIFSIGNALED(status))
-    return rp_fail(RP_COMPILE, "compiling %s: %s was ended by signal %d\n%s", name, compiler, WTERMSIG(status), log);
+    return rp_fail(RP_COMPILE, "compiling %s: %s was ended by signal %d\n%s", name, compiler,
+                   WTERMSIG(status), log);
   return rp_fail(RP_COMPILE, "compiling %s: %s found errors\n%s", name, compiler, log);
 }
 

@@ -1,8 +1,8 @@
 /* cpu_device.c - the host processor as a device: memory, launches and graphs.
  *
- * Nothing is enqueued: every operation is done when it returns, so there is nothing to synchronize. A launch of a KERNEL
- * becomes a task of the thread team (cpu_team.h), a graph a list of tasks in record order. The caller's grid is an upper
- * bound: a GPU's grid would repeat the start of a kernel far too often here.
+ * Nothing is enqueued: every operation is done when it returns, so there is nothing to synchronize. A launch
+ * of a KERNEL becomes a task of the thread team (cpu_team.h), a graph a list of tasks in record order. The
+ * caller's grid is an upper bound: a GPU's grid would repeat the start of a kernel far too often here.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,26 +15,28 @@
 #include "mem.h"
 
 enum {
-  GRANULARITY = 2 << 20,     /* bytes; a large page */
-  WARP = 32, MOST_THREADS = 1024, /* of a block, as on a GPU: a KERNEL takes whole warps on both */
-  MOST_SHARED = 16 << 20,    /* bytes of dynamic shared memory */
-  BLOCKS_A_THREAD = 4,       /* a block or two late do not matter then */
-  BLOCK_BYTES = 32 << 10,    /* half of a launch below which another thread costs more than it saves (measured) */
-  LONG_BYTES = 8 << 20,      /* above this one thread stops now and then to look for Ctrl-C */
-  WATCHED_BYTES = 64 << 20   /* commits above this are compared with what is free: the system grants more than it has */
+  GRANULARITY = 2 << 20,    /* bytes; a large page */
+  WARP = 32,                /* threads; a KERNEL takes whole warps here too */
+  MOST_THREADS = 1024,      /* of a block, as on a GPU */
+  MOST_SHARED = 16 << 20,   /* bytes of dynamic shared memory */
+  BLOCKS_A_THREAD = 4,      /* at most, of long launches: who is late then leaves its share to the others */
+  THREAD_BYTES = 256 << 10, /* a thread's share of a launch that is worth another block a thread */
+  BLOCK_BYTES = 32 << 10,   /* below two of these another thread costs more than it saves (measured) */
+  LONG_BYTES = 8 << 20,     /* above this one thread stops now and then to look for Ctrl-C */
+  WATCHED_BYTES = 64 << 20  /* larger commits are checked by us: the system grants more than it has */
 };
 
 typedef struct cpu {
   rp_device base;
-  rp_scratch scratch;        /* the calling thread's; owned */
+  rp_scratch scratch; /* the calling thread's; owned */
 } cpu;
 
 struct rp_exec {
   rp_job job;
   rp_habit habit;
-  rp_task *tasks;            /* owned, as are the next three */
-  size_t *first;             /* of each task: its first value; one more at the end */
-  void **args;               /* args[i] points to values[i] */
+  rp_task *tasks; /* owned, as are the next three */
+  size_t *first;  /* of each task: its first value; one more at the end */
+  void **args;    /* args[i] points to values[i] */
   uint64_t *values;
 };
 
@@ -102,13 +104,15 @@ static rp_status commit(rp_device *dev, uintptr_t at, size_t bytes) {
   size_t left = bytes, total;
   if (bytes > WATCHED_BYTES) rp_cpu_memory(&left, &total);
   if (bytes > left)
-    return rp_fail(RP_NOMEM, "committing %zu bytes on cpu: out of memory (%zu of %zu bytes can be had)", bytes, left, total);
+    return rp_fail(RP_NOMEM, "committing %zu bytes on cpu: out of memory (%zu of %zu bytes can be had)",
+                   bytes, left, total);
   if (mprotect((void *)at, bytes, PROT_READ | PROT_WRITE)) return refused("committing", bytes);
   madvise((void *)at, bytes, MADV_HUGEPAGE); /* a wish; kernels without large pages refuse it */
   return RP_OK;
 }
 
-/* A fresh mapping in place of the old one: the pages go back, and so does their share of what the system has promised. */
+/* A fresh mapping in place of the old one: the pages go back, and so does their share of what the system has
+ * promised. */
 static rp_status decommit(rp_device *dev, uintptr_t at, size_t bytes) {
   (void)dev;
   void *now = mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -139,12 +143,15 @@ static rp_status check(rp_device *dev, const rp_launch *launch) {
   const char *name = launch->signature->name;
   rp_dims grid = launch->grid, block = launch->block;
   if (grid.y > 1 || grid.z > 1 || block.y > 1 || block.z > 1)
-    return rp_fail(RP_ARGUMENT, "launching %s on cpu: a KERNEL has one dimension: grid %ux%ux%u, block %ux%ux%u", name,
+    return rp_fail(RP_ARGUMENT,
+                   "launching %s on cpu: a KERNEL has one dimension: grid %ux%ux%u, block %ux%ux%u", name,
                    grid.x, grid.y, grid.z, block.x, block.y, block.z);
   if (!grid.x || grid.x > INT32_MAX)
-    return rp_fail(RP_ARGUMENT, "launching %s on cpu: grid of %u blocks: expected 1 to %d", name, grid.x, INT32_MAX);
+    return rp_fail(RP_ARGUMENT, "launching %s on cpu: grid of %u blocks: expected 1 to %d", name, grid.x,
+                   INT32_MAX);
   if (!block.x || block.x % WARP || block.x > MOST_THREADS)
-    return rp_fail(RP_ARGUMENT, "launching %s on cpu: block of %u threads: expected a multiple of %d up to %d", name,
+    return rp_fail(RP_ARGUMENT,
+                   "launching %s on cpu: block of %u threads: expected a multiple of %d up to %d", name,
                    block.x, WARP, MOST_THREADS);
   if (launch->shared > MOST_SHARED)
     return rp_fail(RP_ARGUMENT, "launching %s on cpu: %u bytes of shared memory: expected at most %d", name,
@@ -155,12 +162,18 @@ static rp_status check(rp_device *dev, const rp_launch *launch) {
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 
-/* How many blocks of work `threads` threads should make of a launch, within what the caller's warps allow. */
+/* How many blocks `threads` threads should make of `bytes` bytes of work. Each costs a claim and the kernel's
+ * start. */
+static size_t blocks_for(size_t bytes, size_t threads) {
+  size_t each = most(1, least(bytes / (threads * THREAD_BYTES), BLOCKS_A_THREAD));
+  size_t shared_out = threads > 1 ? least(threads * each, bytes / BLOCK_BYTES) : 1;
+  return most(1, most(shared_out, bytes / LONG_BYTES));
+}
+
+/* The same of a launch, within what the caller's warps allow. */
 static uint32_t split(const rp_launch *launch, int threads) {
   size_t units = (size_t)launch->grid.x * (launch->block.x / WARP);
-  size_t wanted = threads > 1 ? least((size_t)threads * BLOCKS_A_THREAD, launch->bytes / BLOCK_BYTES) : 1;
-  wanted = most(wanted, launch->bytes / LONG_BYTES);
-  return (uint32_t)most(1, least(least(wanted, units), RP_MOST_BLOCKS));
+  return (uint32_t)least(least(blocks_for(launch->bytes, (size_t)threads), units), RP_MOST_BLOCKS);
 }
 
 static rp_task task_of(const rp_device *dev, const rp_launch *launch, void *const *args) {
@@ -220,7 +233,8 @@ static rp_status exec_build(rp_device *dev, const rp_launch *nodes, size_t node_
   rp_exec *exec = exec_make(node_count, values);
   if (!exec) return RP_NOMEM;
   for (size_t k = 0; k < values; k++) exec->args[k] = exec->values + k;
-  exec->job = (rp_job){.tasks = exec->tasks, .count = node_count, .scratch = &((cpu *)dev)->scratch, .habit = &exec->habit};
+  exec->job = (rp_job){
+      .tasks = exec->tasks, .count = node_count, .scratch = &((cpu *)dev)->scratch, .habit = &exec->habit};
   for (size_t i = 0; i < node_count; i++) {
     exec->first[i + 1] = exec->first[i] + nodes[i].signature->count;
     exec_put(dev, exec, i, nodes + i);
@@ -232,9 +246,11 @@ static rp_status exec_build(rp_device *dev, const rp_launch *nodes, size_t node_
 static rp_status exec_set(rp_device *dev, rp_exec *exec, size_t node, const rp_launch *launch) {
   const char *name = launch->signature->name;
   if (node >= exec->job.count)
-    return rp_fail(RP_ARGUMENT, "patching a graph on cpu: node %zu (%s): it has %zu nodes", node, name, exec->job.count);
+    return rp_fail(RP_ARGUMENT, "patching a graph on cpu: node %zu (%s): it has %zu nodes", node, name,
+                   exec->job.count);
   if (exec->first[node + 1] - exec->first[node] != launch->signature->count)
-    return rp_fail(RP_ARGUMENT, "patching a graph on cpu: node %zu (%s): another kernel stands there", node, name);
+    return rp_fail(RP_ARGUMENT, "patching a graph on cpu: node %zu (%s): another kernel stands there", node,
+                   name);
   RP_TRY(check(dev, launch));
   exec_put(dev, exec, node, launch);
   return RP_OK;

@@ -1,14 +1,14 @@
 /* cpu_habit.c - see cpu_habit.h.
  *
- * Runs come in windows. Now and then a window goes the other way; it ends early once it has cost as much as a usual one,
- * so a trial that fails costs one window at most, however bad that way is.
+ * Runs come in windows. Now and then a window goes the other way; it ends early once it has cost as much as a
+ * usual one, so a trial that fails costs one window at most, however bad that way is.
  */
 #include "cpu_habit.h"
 
 enum {
-  WINDOW = 32,   /* runs */
-  LEAST = 8,     /* windows between trials: 256 runs */
-  MOST = 256     /* the same, when trial after trial has changed nothing */
+  WINDOW = 32, /* runs */
+  LEAST = 8,   /* windows between trials: 256 runs */
+  MOST = 256   /* the same, when trial after trial has changed nothing */
 };
 
 static void begin(rp_habit *habit) {

@@ -1,8 +1,9 @@
 /* cpu_habit.h - whether a graph's replays are quicker with the thread team or without, found out by trying.
  *
- * The team loses where the machine is crowded (a thread that the system has put aside with a block in hand keeps all
- * others waiting for milliseconds) and where nodes are so small that handing data from core to core costs more than the
- * work. Results are the same bits either way, so the habit is free to change at any replay.
+ * The team loses where the machine is crowded (a thread that the system has put aside with a block in hand
+ * keeps all others waiting for milliseconds) and where nodes are so small that handing data from core to core
+ * costs more than the work. Results are the same bits either way, so the habit is free to change at any
+ * replay.
  */
 #ifndef RP_CPU_HABIT_H
 #define RP_CPU_HABIT_H

@@ -1,6 +1,7 @@
 /* cpu_host.c - what machine this is: the processor, the threads and the memory that this process may use.
  *
- * Control groups are read in both versions: /proc/self/cgroup names our group, and each of its parents may be tighter.
+ * Control groups are read in both versions: /proc/self/cgroup names our group, and each of its parents may be
+ * tighter.
  */
 #define _GNU_SOURCE
 #include "cpu.h"
@@ -14,8 +15,6 @@
 #if defined __x86_64__
 #include <cpuid.h>
 #endif
-
-enum { MOST_THREADS = 256 };
 
 #if defined __x86_64__
 /* Everything x86-64-v3 adds: AVX2 (the builtin asks the system too), BMI1, BMI2, F16C, FMA, LZCNT, MOVBE. */
@@ -34,7 +33,8 @@ static const char *own_arch(void) { return "aarch64"; }
 #error "the CPU device knows x86-64 and aarch64"
 #endif
 
-/* A processor's name goes into a command line and into cache keys: letters, digits and a little punctuation. */
+/* A processor's name goes into a command line and into cache keys: letters, digits and a little
+ * punctuation. */
 static bool is_arch(const char *name, size_t room) {
   size_t length = strlen(name);
   for (size_t i = 0; i < length; i++)
@@ -46,7 +46,8 @@ rp_status rp_cpu_arch(char *out, size_t room) {
   const char *chosen = getenv("REPRISE_CPU_ARCH");
   if (chosen && !*chosen) chosen = NULL;
   if (chosen && !is_arch(chosen, room))
-    return rp_fail(RP_ARGUMENT, "reading REPRISE_CPU_ARCH: \"%s\" is no processor's name, such as x86-64-v3", chosen);
+    return rp_fail(RP_ARGUMENT, "reading REPRISE_CPU_ARCH: \"%s\" is no processor's name, such as x86-64-v3",
+                   chosen);
   snprintf(out, room, "%s", chosen ? chosen : own_arch());
   return RP_OK;
 }
@@ -94,7 +95,8 @@ static void climb(const char *root, const char *path, look_fn *look, void *out) 
   }
 }
 
-/* Shows `look` our group of `controller` and its parents; nothing where control groups are not mounted as usual. */
+/* Shows `look` our group of `controller` and its parents; nothing where control groups are not mounted as
+ * usual. */
 static void each_group(const char *controller, look_fn *look, void *out) {
   FILE *file = fopen("/proc/self/cgroup", "re");
   if (!file) return;
@@ -132,8 +134,9 @@ static int numbers(const char *folder, const char *name, long long *out, int wan
 static void look_quota(const char *folder, void *out) {
   int *threads = out;
   long long quota[2]; /* microseconds of processor time, and in how many */
-  bool known = numbers(folder, "cpu.max", quota, 2) == 2 || (numbers(folder, "cpu.cfs_quota_us", quota, 1) == 1 &&
-                                                            numbers(folder, "cpu.cfs_period_us", quota + 1, 1) == 1);
+  bool known =
+      numbers(folder, "cpu.max", quota, 2) == 2 || (numbers(folder, "cpu.cfs_quota_us", quota, 1) == 1 &&
+                                                    numbers(folder, "cpu.cfs_period_us", quota + 1, 1) == 1);
   if (!known || quota[0] <= 0 || quota[1] <= 0) return;
   long long whole = (quota[0] + quota[1] - 1) / quota[1];
   if (whole < *threads) *threads = (int)whole;
@@ -151,20 +154,23 @@ rp_status rp_cpu_threads(int *out) {
   if (chosen && *chosen) {
     char *end;
     long threads = strtol(chosen, &end, 10);
-    if (*end || threads < 1 || threads > MOST_THREADS)
-      return rp_fail(RP_ARGUMENT, "reading REPRISE_THREADS: \"%s\" is not a number from 1 to %d", chosen, MOST_THREADS);
+    if (*end || threads < 1 || threads > RP_MOST_THREADS)
+      return rp_fail(RP_ARGUMENT, "reading REPRISE_THREADS: \"%s\" is not a number from 1 to %d", chosen,
+                     RP_MOST_THREADS);
     *out = (int)threads;
     return RP_OK;
   }
   *out = allowed();
   each_group("cpu", look_quota, out);
-  if (*out > MOST_THREADS) *out = MOST_THREADS;
+  if (*out > RP_MOST_THREADS) *out = RP_MOST_THREADS;
   return RP_OK;
 }
 
 /* ---- memory */
 
-typedef struct memory { size_t free, total; } memory;
+typedef struct memory {
+  size_t free, total;
+} memory;
 
 /* File pages that nobody has used lately count as used but are given up on demand. */
 static size_t reclaimable(const char *folder) {
@@ -174,7 +180,9 @@ static size_t reclaimable(const char *folder) {
   if (!file) return 0;
   unsigned long long bytes = 0;
   while (fgets(line, sizeof line, file))
-    if (sscanf(line, "inactive_file %llu", &bytes) == 1 || sscanf(line, "total_inactive_file %llu", &bytes) == 1) break;
+    if (sscanf(line, "inactive_file %llu", &bytes) == 1 ||
+        sscanf(line, "total_inactive_file %llu", &bytes) == 1)
+      break;
   fclose(file);
   return (size_t)bytes;
 }
@@ -183,7 +191,8 @@ static void look_memory(const char *folder, void *out) {
   memory *m = out;
   long long limit, used;
   bool known = (numbers(folder, "memory.max", &limit, 1) && numbers(folder, "memory.current", &used, 1)) ||
-               (numbers(folder, "memory.limit_in_bytes", &limit, 1) && numbers(folder, "memory.usage_in_bytes", &used, 1));
+               (numbers(folder, "memory.limit_in_bytes", &limit, 1) &&
+                numbers(folder, "memory.usage_in_bytes", &used, 1));
   if (!known || limit < 0 || used < 0) return;
   size_t cache = reclaimable(folder), most = (size_t)limit, taken = (size_t)used;
   taken = taken > cache ? taken - cache : 0;

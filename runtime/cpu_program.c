@@ -2,9 +2,9 @@
  *
  *   unit.cc = defines as #define lines | #line 1 "name" | source | one call a kernel, made from its signature
  *
- * A call runs the blocks [first, last) of a grid of `blocks`; rp_here is the prelude's. Everything lies in a folder of
- * mode 0700 under $TMPDIR that is always removed. An image is the object's bytes. It is loaded through /proc/self/fd
- * from a file in memory, or from such a folder where that is not to be had.
+ * A call runs the blocks [first, last) of a grid of `blocks`; rp_here is the prelude's. Everything lies in a
+ * folder of mode 0700 under $TMPDIR that is always removed. An image is the object's bytes. It is loaded
+ * through /proc/self/fd from a file in memory, or from such a folder where that is not to be had.
  */
 #define _GNU_SOURCE
 #include "cpu.h"
@@ -29,7 +29,7 @@
 
 struct rp_module {
   void *library;
-  int memory; /* the file it was loaded from, open as long as it is: the loader knows libraries by their path; or -1 */
+  int memory; /* the file it came from, open as long as it is loaded, since its path is its name; or -1 */
 };
 
 /* ---- the folder */
@@ -85,27 +85,32 @@ static void print_line(FILE *out, const char *name) {
   fputs("\"\n", out);
 }
 
-/* The compiler itself says what type parameter N has, and the signature's size is compared with it. All names begin with
- * rp_: a source may define any other. */
+/* The compiler itself says what type parameter N has, and the signature's size is compared with it. All names
+ * begin with rp_: a source may define any other. */
 static const char parameters[] =
     "template <unsigned rp_n, class rp_f> struct rp_nth;\n"
-    "template <class rp_r, class rp_a, class... rp_b> struct rp_nth<0, rp_r(rp_a, rp_b...)> { typedef rp_a rp_is; };\n"
-    "template <unsigned rp_n, class rp_r, class rp_a, class... rp_b> struct rp_nth<rp_n, rp_r(rp_a, rp_b...)>\n"
-    "    : rp_nth<rp_n - 1, rp_r(rp_b...)> {};\n";
+    "template <class rp_r, class rp_a, class... rp_b>\n"
+    "struct rp_nth<0, rp_r(rp_a, rp_b...)> { typedef rp_a rp_is; };\n"
+    "template <unsigned rp_n, class rp_r, class rp_a, class... rp_b>\n"
+    "struct rp_nth<rp_n, rp_r(rp_a, rp_b...)> : rp_nth<rp_n - 1, rp_r(rp_b...)> {};\n";
 
 static void print_checks(FILE *out, const rp_signature *kernel) {
   for (size_t i = 0; i < kernel->count; i++)
-    fprintf(out, "static_assert(sizeof(rp_nth<%zu, decltype(%s)>::rp_is) == %zu, \"kernel %s: parameter %zu (%s) is not of"
-            " the size that its signature says\");\n", i, kernel->name, rp_formal_bytes(kernel->formals + i),
-            kernel->name, i + 1, kernel->formals[i].name);
+    fprintf(out,
+            "static_assert(sizeof(rp_nth<%zu, decltype(%s)>::rp_is) == %zu, \"kernel %s: parameter %zu (%s) "
+            "is not of the size that its signature says\");\n",
+            i, kernel->name, rp_formal_bytes(kernel->formals + i), kernel->name, i + 1,
+            kernel->formals[i].name);
 }
 
 static void print_call(FILE *out, const rp_signature *kernel) {
-  fprintf(out, "extern \"C\" __attribute__((visibility(\"default\"))) void " CALL "%s(void *const *rp_args, "
+  fprintf(out,
+          "extern \"C\" __attribute__((visibility(\"default\"))) void " CALL "%s(void *const *rp_args, "
           "unsigned rp_first, unsigned rp_last, unsigned rp_blocks, void *rp_dynamic) {\n"
           "  (void)rp_args; rp_here.dynamic = rp_dynamic; rp_here.blocks = rp_blocks;\n"
           "  for (unsigned rp_block = rp_first; rp_block < rp_last; rp_block++) {\n"
-          "    rp_here.block = rp_block;\n    %s(", kernel->name, kernel->name);
+          "    rp_here.block = rp_block;\n    %s(",
+          kernel->name, kernel->name);
   for (size_t i = 0; i < kernel->count; i++)
     fprintf(out, "%s*(rp_nth<%zu, decltype(%s)>::rp_is *)rp_args[%zu]", i ? ", " : "", i, kernel->name, i);
   fputs(");\n  }\n}\n", out);
@@ -178,7 +183,8 @@ static rp_status write_header(const char *folder, const rp_header *header) {
   return rp_fail(RP_UNSUPPORTED, "including \"%s\": expected a relative path without ..", header->name);
 }
 
-/* The source under its own name too, where that can be: the compiler reads the lines from there that it shows. */
+/* The source under its own name too, where that can be: the compiler reads the lines from there that it
+ * shows. */
 static void show_source(const char *folder, const rp_source *source) {
   if (is_inside(source->name)) write_text(folder, source->name, source->text);
 }
@@ -195,9 +201,10 @@ static rp_status write_unit(const char *folder, const rp_source *source) {
 static rp_status refuse_global(const rp_source *source) {
   for (size_t i = 0; i < source->kernel_count; i++)
     if (source->kernels[i].global)
-      return rp_fail(RP_UNSUPPORTED, "compiling %s: kernel %s (line %d): __global__ kernels do not run on the CPU device "
-                     "yet: write KERNEL instead, see kernels/README.md", source->name, source->kernels[i].name,
-                     source->kernels[i].line);
+      return rp_fail(RP_UNSUPPORTED,
+                     "compiling %s: kernel %s (line %d): __global__ kernels do not run on the CPU device "
+                     "yet: write KERNEL instead, see kernels/README.md",
+                     source->name, source->kernels[i].name, source->kernels[i].line);
   return RP_OK;
 }
 
@@ -229,8 +236,8 @@ static rp_status name_symbols(const rp_source *source, rp_image *out) {
   return RP_OK;
 }
 
-static rp_status compile_in(const char *folder, const char *compiler, const char *arch, const rp_source *source,
-                            rp_image *out) {
+static rp_status compile_in(const char *folder, const char *compiler, const char *arch,
+                            const rp_source *source, rp_image *out) {
   for (size_t i = 0; i < source->header_count; i++) RP_TRY(write_header(folder, source->headers + i));
   RP_TRY(write_unit(folder, source));
   show_source(folder, source);
@@ -271,8 +278,9 @@ static int memory_file(const rp_image *image) {
   return -1;
 }
 
-/* Loads /proc/self/fd/N; NULL: no. A library that could not be unloaded (one with unique symbols) may still bear the
- * name of a number that is free again, and would be found in place of ours: then the file gets another number. */
+/* Loads /proc/self/fd/N; NULL: no. A library that could not be unloaded (one with unique symbols) may still
+ * bear the name of a number that is free again, and would be found in place of ours: then the file gets
+ * another number. */
 static void *open_memory(int *fd) {
   char path[64];
   for (;;) {
@@ -324,10 +332,11 @@ void rp_cpu_unload(rp_device *dev, rp_module *module) {
   rp_free(module);
 }
 
-rp_status rp_cpu_function(rp_device *dev, rp_module *module, const char *symbol, const rp_signature *signature,
-                          void **out) {
+rp_status rp_cpu_function(rp_device *dev, rp_module *module, const char *symbol,
+                          const rp_signature *signature, void **out) {
   (void)dev;
   *out = dlsym(module->library, symbol);
   if (*out) return RP_OK;
-  return rp_fail(RP_MISSING, "looking for kernel %s on cpu: the program has no symbol %s", signature->name, symbol);
+  return rp_fail(RP_MISSING, "looking for kernel %s on cpu: the program has no symbol %s", signature->name,
+                 symbol);
 }

@@ -3,12 +3,13 @@
  * All that threads share while a job runs is one word, the ticket:
  *
  *   63          32 31      16 15       0
- *   | serial      | blocks   | next     |   blocks [next, blocks) of the present task wait to be claimed; 0 blocks: idle
+ *   | serial      | blocks   | next     |   [next, blocks) of the present task can be claimed; 0 blocks: idle
  *
- * A claim adds one and is good if the word that it found had blocks left. A good claim holds its task open, so the task
- * and its job may be looked at; a bad one touches nothing but the ticket, so a thread may be late by any time, even by
- * jobs. Who ends a task's last block runs the undivided tasks that follow on its own and publishes the next divided one
- * under a new serial, with block 0 claimed. Waiting for a new serial is 50 us of spinning, then a futex.
+ * A claim adds one and is good if the word that it found had blocks left. A good claim holds its task open,
+ * so the task and its job may be looked at; a bad one touches nothing but the ticket, so a thread may be late
+ * by any time, even by jobs. Who ends a task's last block runs the undivided tasks that follow on its own and
+ * publishes the next divided one under a new serial, with block 0 claimed. Waiting for a new serial is 50 us
+ * of spinning, then a futex.
  */
 #define _GNU_SOURCE
 #include "cpu_team.h"
@@ -26,14 +27,13 @@
 #include "mem.h"
 
 enum {
-  LINE = 128,                /* bytes; two cache lines, which the hardware may fetch as a pair */
-  MOST = 256,                /* members */
-  SPIN_NS = 50 * 1000,
-  LOOK_NS = 20 * 1000 * 1000,    /* how long the caller sleeps at most before it looks for Ctrl-C */
-  GRACE_NS = 250 * 1000 * 1000   /* from Ctrl-C to giving up: a replay in flight mostly ends, and its state stays whole */
+  LINE = 128,                  /* bytes; two cache lines, which the hardware may fetch as a pair */
+  SPIN_NS = 50 * 1000,         /* then whoever waits sleeps */
+  LOOK_NS = 20 * 1000 * 1000,  /* how long the caller sleeps at most before it looks for Ctrl-C */
+  GRACE_NS = 250 * 1000 * 1000 /* from Ctrl-C to giving up: replays mostly end by then, their state whole */
 };
 
-typedef struct bed {         /* where threads sleep until a bell rings */
+typedef struct bed { /* where threads sleep until a bell rings */
   _Alignas(LINE) _Atomic uint32_t asleep;
   _Atomic uint32_t bell;
 } bed;
@@ -43,8 +43,8 @@ typedef struct member {
   rp_scratch *scratch;
   rp_scratch own;
   bool caller;
-  int64_t began;             /* caller: when it took its first block of the task, ns; 0: none of it */
-  int64_t noticed;           /* caller: when it saw the Ctrl-C, ns; 0: none */
+  int64_t began;   /* caller: when it took its first block of the task, ns; 0: none of it */
+  int64_t noticed; /* caller: when it saw the Ctrl-C, ns; 0: none */
 } member;
 
 static struct {
@@ -56,12 +56,12 @@ static struct {
   bed workers, caller;
   _Atomic bool quit;
 
-  _Alignas(LINE) pthread_mutex_t gate;  /* guards users and size */
+  _Alignas(LINE) pthread_mutex_t gate; /* guards users and size */
   int users, size;
-  pthread_mutex_t turn;                 /* held by who runs a job; guards what follows */
-  int members;                          /* threads, the caller included; 0: not started */
-  _Atomic bool forked;                  /* this process has no threads but has the memory of one that does */
-  member list[MOST];                    /* 0: the caller */
+  pthread_mutex_t turn;         /* held by who runs a job; guards what follows */
+  int members;                  /* threads, the caller included; 0: not started */
+  _Atomic bool forked;          /* this process has no threads but has the memory of one that does */
+  member list[RP_MOST_THREADS]; /* 0: the caller */
 } team = {.gate = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_MUTEX_INITIALIZER};
 
 static int64_t now(void) {
@@ -106,7 +106,7 @@ static void sleep_on(_Atomic uint32_t *word, uint32_t value, int64_t limit_ns) {
 static void ring(bed *b) {
   if (!atomic_load(&b->asleep)) return;
   atomic_fetch_add(&b->bell, 1);
-  syscall(SYS_futex, &b->bell, FUTEX_WAKE_PRIVATE, MOST, NULL, NULL, 0);
+  syscall(SYS_futex, &b->bell, FUTEX_WAKE_PRIVATE, RP_MOST_THREADS, NULL, NULL, 0);
 }
 
 static uint32_t serial_of(uint64_t ticket) { return (uint32_t)(ticket >> 32); }
@@ -132,7 +132,8 @@ static bool spin(uint64_t seen) {
 static void doze(bed *b, uint64_t seen, int64_t limit_ns) {
   uint32_t bell = atomic_load(&b->bell);
   atomic_fetch_add(&b->asleep, 1);
-  if (serial_of(atomic_load(&team.ticket)) == serial_of(seen) && !atomic_load(&team.quit)) sleep_on(&b->bell, bell, limit_ns);
+  if (serial_of(atomic_load(&team.ticket)) == serial_of(seen) && !atomic_load(&team.quit))
+    sleep_on(&b->bell, bell, limit_ns);
   atomic_fetch_sub(&b->asleep, 1);
 }
 
@@ -145,7 +146,8 @@ static bool expired(int64_t *noticed) {
 }
 
 static rp_status given_up(const rp_job *job) {
-  return rp_fail(RP_INTERRUPTED, "interrupted while running %zu kernel%s on cpu: what they write is incomplete", job->count,
+  return rp_fail(RP_INTERRUPTED,
+                 "interrupted while running %zu kernel%s on cpu: what they write is incomplete", job->count,
                  job->count == 1 ? "" : "s");
 }
 
@@ -171,7 +173,8 @@ static void run_block(member *m, const rp_task *task, uint32_t block) {
   task->call(task->args, block, block + 1, task->blocks, m->scratch->at);
 }
 
-/* Goes on from a task that has ended to the next divided one; true: block 0 of it is ours; false: the job is over. */
+/* Goes on from a task that has ended to the next divided one; true: block 0 of it is ours; false: the job is
+ * over. */
 static bool advance(member *m) {
   const rp_job *job = team.job;
   size_t at = team.at;
@@ -224,7 +227,8 @@ static void *serve(void *own) {
 
 /* ---- the caller's side */
 
-/* Was somebody late? The block that the caller waited for should not have taken longer than all those it ran itself. */
+/* Was somebody late? The block that the caller waited for should not have taken longer than all those it ran
+ * itself. */
 static bool waited_long(const member *m, int64_t start) {
   int64_t waited = now() - start;
   return m->began && waited > SPIN_NS && waited > start - m->began;
@@ -285,15 +289,23 @@ static void after_fork(void) { /* in the child: nobody else is here, whatever th
 
 static void watch_fork(void) { pthread_atfork(NULL, NULL, after_fork); }
 
-/* Threads take no signals: a handler of the host program runs in the host program's threads. */
+/* All signals but those for a thread's own faults: a handler of the host program runs in the host program's
+ * threads. */
+static sigset_t foreign_signals(void) {
+  static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+  sigset_t set;
+  sigfillset(&set);
+  for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&set, own[i]);
+  return set;
+}
+
 static void start(int size) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, watch_fork);
-  sigset_t all, before;
-  sigfillset(&all);
+  sigset_t blocked = foreign_signals(), before;
   atomic_store(&team.quit, false);
   publish(0, 0);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
   for (team.members = 1; team.members < size; team.members++) {
     member *m = team.list + team.members;
     m->scratch = &m->own;
@@ -335,7 +347,8 @@ void rp_team_close(void) {
   pthread_mutex_unlock(&team.gate);
 }
 
-/* At the end of the process, for devices that nobody closed. A job that another thread still runs is left alone. */
+/* At the end of the process, for devices that nobody closed. A job that another thread still runs is left
+ * alone. */
 __attribute__((destructor)) static void leave(void) {
   if (pthread_mutex_trylock(&team.turn)) return;
   stop();

@@ -1,9 +1,11 @@
-/* cpu_team.h - the threads that run kernels on the CPU device: one team a process, shared by all of its devices.
+/* cpu_team.h - the threads that run kernels on the CPU device: one team a process, shared by all of its
+ * devices.
  *
- * A job is a list of nodes, run one after the other. The blocks of a node are claimed one by one by whoever is awake:
- * the calling thread, which always works too, and the team's threads. So a thread that sleeps or is late delays nobody,
- * every block runs exactly once, and no block of a node starts before all blocks of the node before it have ended.
- * One job runs at a time; a caller that finds the team busy runs its job alone, as does a child process after fork.
+ * A job is a list of nodes, run one after the other. The blocks of a node are claimed one by one by whoever
+ * is awake: the calling thread, which always works too, and the team's threads. So a thread that sleeps or is
+ * late delays nobody, every block runs exactly once, and no block of a node starts before all blocks of the
+ * node before it have ended. One job runs at a time; a caller that finds the team busy runs its job alone, as
+ * does a child process after fork.
  */
 #ifndef RP_CPU_TEAM_H
 #define RP_CPU_TEAM_H
@@ -20,8 +22,8 @@ typedef void rp_call(void *const *args, unsigned first, unsigned last, unsigned 
 typedef struct rp_task { /* one node */
   rp_call *call;
   void *const *args;
-  uint32_t blocks;       /* how the team splits it, 1 to RP_MOST_BLOCKS; 1: not at all */
-  uint32_t alone;        /* how one thread does, so that it can look for Ctrl-C in between */
+  uint32_t blocks; /* how the team splits it, 1 to RP_MOST_BLOCKS; 1: not at all */
+  uint32_t alone;  /* how one thread does, so that it can look for Ctrl-C in between */
 } rp_task;
 
 enum { RP_MOST_BLOCKS = 1 << 15 };
@@ -34,17 +36,17 @@ typedef struct rp_scratch { /* a thread's dynamic shared memory; zeroed: none ye
 typedef struct rp_job {
   const rp_task *tasks;
   size_t count;
-  size_t shared;         /* bytes of dynamic shared memory that its tasks need at most */
-  rp_scratch *scratch;   /* the caller's; grown as needed */
-  rp_habit *habit;       /* of a job that is run again and again; NULL: always with the team */
+  size_t shared;       /* bytes of dynamic shared memory that its tasks need at most */
+  rp_scratch *scratch; /* the caller's; grown as needed */
+  rp_habit *habit;     /* of a job that is run again and again; NULL: always with the team */
 } rp_job;
 
-/* Joins the process's team, and says how many threads it has, the caller included. Threads start with the first job.
- * Errors: as rp_cpu_threads. */
+/* Joins the process's team, and says how many threads it has, the caller included. Threads start with the
+ * first job. Errors: as rp_cpu_threads. */
 rp_status rp_team_open(int *threads);
-void rp_team_close(void);           /* the last one ends the threads */
-/* Runs a job and waits for it. A job that is still at work a quarter of a second after a Ctrl-C is given up between
- * blocks. Errors: RP_NOMEM, nothing has run; RP_INTERRUPTED, some of it has. */
+void rp_team_close(void); /* the last one ends the threads */
+/* Runs a job and waits for it. A job that is still at work a quarter of a second after a Ctrl-C is given up
+ * between blocks. Errors: RP_NOMEM, nothing has run; RP_INTERRUPTED, some of it has. */
 rp_status rp_team_run(const rp_job *job);
 
 void rp_scratch_free(rp_scratch *scratch);
