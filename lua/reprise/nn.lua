@@ -5,7 +5,7 @@
 --   attention     { norm, q, k, v, o }            q, k, v {inner, width}, o {width, inner}
 --   feed-forward  { norm, wi, gate?, wo }         wi (and gate) {hidden, width}, wo {width, hidden}
 --
--- `c` holds what all layers of a stack share: heads, epsilon, activation, bias (reprise.ops) and the lengths of sources.
+-- `c` holds what all layers of a stack share: heads, epsilon, activation, bias (see ops.lua), lengths of sources.
 -- An encoder layer is 5 launches, a decoder layer 8; nothing but the caches is changed.
 
 local ops = require "reprise.ops"

@@ -40,8 +40,8 @@ helper.each_device(function(name)
           table.move(rounded, (r * 3 + 1) * inner + 1, (r * 3 + 2) * inner, place + 1, kept_keys)
           table.move(rounded, (r * 3 + 2) * inner + 1, (r * 3 + 3) * inner, place + 1, kept_values)
           for h = 0, c.heads - 1 do
-            local start, want = r * inner + h * c.size, {}
-            want = reference.attend(list, r * 3 * inner + h * c.size, kept_keys, kept_values,
+            local start = r * inner + h * c.size
+            local want = reference.attend(list, r * 3 * inner + h * c.size, kept_keys, kept_values,
               r * room * inner + h * c.size, inner, c.size, at + 1, bias_of(biases, c.heads, h, at))
             assert.is_nil(reference.difference({ table.unpack(y, start + 1, start + c.size) }, want, BOUND))
           end

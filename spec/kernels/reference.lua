@@ -39,7 +39,8 @@ function m.flat(x) return x:view({ size(x.shape) }):totable() end
 function m.difference(x, want, bound)
   for i = 1, #want do
     local limit = type(bound) == "table" and bound[i] or bound
-    if not (math.abs(x[i] - want[i]) <= limit) then
+    local off = math.abs(x[i] - want[i])
+    if off > limit or off ~= off then
       return ("element %d is %.9g, %.9g is expected, within %.2g"):format(i, x[i], want[i], limit)
     end
   end
