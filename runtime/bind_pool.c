@@ -123,8 +123,45 @@ static int close_pool(lua_State *L) {
   return 0;
 }
 
+/* ---- the planner by itself */
+
+static size_t life_field(lua_State *L, int index, const char *key) {
+  int exact;
+  lua_getfield(L, -1, key);
+  lua_Integer value = lua_tointegerx(L, -1, &exact);
+  if (!exact || value < 0 || value > INT32_MAX)
+    rp_error(L, "planning: life %d: %s: an integer from 0 to 2^31 - 1 expected, got %s", index, key, luaL_tolstring(L, -1, NULL));
+  lua_pop(L, 1);
+  return (size_t)value;
+}
+
+static rp_life read_life(lua_State *L, int index) {
+  if (lua_rawgeti(L, 1, index) != LUA_TTABLE) rp_error(L, "planning: life %d: table expected, got %s", index, luaL_typename(L, -1));
+  rp_life life = {.bytes = life_field(L, index, "bytes"), .first = (uint32_t)life_field(L, index, "first"), .last = (uint32_t)life_field(L, index, "last")};
+  if (life.first > life.last) rp_error(L, "planning: life %d: it ends before it begins", index);
+  lua_getfield(L, -1, "output"), life.output = lua_toboolean(L, -1);
+  lua_pop(L, 2);
+  return life;
+}
+
+/* plan(lives [, tries]): lives are { bytes =, first =, last =, output = }; offsets, peak, lower bound */
+static int plan(lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_Integer tries = luaL_optinteger(L, 2, RP_PLAN_TRIES);
+  size_t count = lua_rawlen(L, 1);
+  rp_life *lives = lua_newuserdatauv(L, (count + 1) * sizeof *lives, 0);
+  for (size_t i = 0; i < count; i++) lives[i] = read_life(L, (int)i + 1);
+  rp_plan out;
+  RP_CALL(L, rp_plan_pack(lives, count, (uint32_t)tries, &out));
+  lua_createtable(L, (int)count, 0);
+  for (size_t i = 0; i < count; i++) lua_pushinteger(L, (lua_Integer)lives[i].offset), lua_rawseti(L, -2, (lua_Integer)i + 1);
+  lua_pushinteger(L, (lua_Integer)out.peak);
+  lua_pushinteger(L, (lua_Integer)out.lower_bound);
+  return 3;
+}
+
 void rp_bind_pool(lua_State *L) {
-  static const luaL_Reg functions[] = {{"pool", new_pool}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"pool", new_pool}, {"plan", plan}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"figures", figures}, {"trim", trim}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", close_pool}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_POOL_NAME, methods, get, metamethods);

@@ -7,8 +7,6 @@
 #include "mem.h"
 #include "slot.h"
 
-enum { TRIES = 400 }; /* placements of the local search: some milliseconds at 400 lives */
-
 /* ---- planning */
 
 static size_t scratch_values(const rp_record *rec) {
@@ -29,7 +27,7 @@ static rp_status plan(rp_graph *g) {
   if (!lives) return RP_NOMEM;
   for (size_t i = 0; i < rec->value_count; i++)
     if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE) lives[at++] = life_of(rec, rec->values + i);
-  rp_status status = rp_plan_pack(lives, count, TRIES, &g->plan);
+  rp_status status = rp_plan_pack(lives, count, RP_PLAN_TRIES, &g->plan);
   at = 0;
   for (size_t i = 0; i < rec->value_count && status == RP_OK; i++)
     if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE) rec->values[i].offset = lives[at++].offset;

@@ -13,6 +13,7 @@ typedef struct search {
   size_t count, fixed;     /* the first `fixed` of each order are the outputs */
   uint32_t *order, *best;  /* indices of lives */
   uint32_t *done;          /* placed so far, by offset */
+  size_t *offsets;         /* of the lives, as `best` places them */
   uint64_t random;
 } search;
 
@@ -106,16 +107,25 @@ static bool disturb(search *s, size_t peak) {
   return true;
 }
 
+/* The order just placed is the best so far. */
+static void keep_best(search *s) {
+  memcpy(s->best, s->order, s->count * sizeof *s->order);
+  for (size_t i = 0; i < s->count; i++) s->offsets[i] = s->lives[i].offset;
+}
+
+static void back_to_best(search *s) {
+  memcpy(s->order, s->best, s->count * sizeof *s->order);
+  for (size_t i = 0; i < s->count; i++) s->lives[i].offset = s->offsets[i];
+}
+
 static size_t improve(search *s, size_t peak, size_t bound, uint32_t tries) {
-  size_t bytes = s->count * sizeof *s->order;
   for (uint32_t t = 0; t < tries && peak > bound; t++) {
-    memcpy(s->order, s->best, bytes);
-    place(s, SIZE_MAX);
+    back_to_best(s);
     if (!disturb(s, peak)) break;
     size_t now = place(s, peak);
     if (now > peak) continue;
     peak = now;
-    memcpy(s->best, s->order, bytes);
+    keep_best(s);
   }
   return peak;
 }
@@ -125,10 +135,10 @@ static size_t best_order(search *s, size_t bound) {
   size_t peak = SIZE_MAX;
   for (size_t w = 0; w < sizeof weights / sizeof *weights && peak > bound; w++) {
     sort_order(s, weights[w]);
-    size_t now = place(s, SIZE_MAX);
+    size_t now = place(s, peak);
     if (now >= peak) continue;
     peak = now;
-    memcpy(s->best, s->order, s->count * sizeof *s->order);
+    keep_best(s);
   }
   return peak;
 }
@@ -158,16 +168,16 @@ rp_status rp_plan_pack(rp_life *lives, size_t count, uint32_t tries, rp_plan *ou
   }
   if (count == 0) return RP_OK;
   RP_TRY(lower_bound(lives, count, &out->lower_bound));
-  s.order = rp_alloc(3 * count * sizeof *s.order);
-  if (!s.order) return RP_NOMEM;
+  s.offsets = rp_alloc(count * (sizeof *s.offsets + 3 * sizeof *s.order));
+  if (!s.offsets) return RP_NOMEM;
+  s.order = (uint32_t *)(void *)(s.offsets + count);
   s.best = s.order + count;
   s.done = s.best + count;
   size_t peak = best_order(&s, out->lower_bound);
-  improve(&s, peak, out->lower_bound, tries);
-  memcpy(s.order, s.best, count * sizeof *s.order);
-  out->peak = place(&s, SIZE_MAX);
+  out->peak = improve(&s, peak, out->lower_bound, tries);
+  back_to_best(&s);
   for (size_t i = 0; i < count; i++) lives[i].offset = out->peak - lives[i].offset - lives[i].bytes;
-  rp_free(s.order);
+  rp_free(s.offsets);
   return RP_OK;
 }
 

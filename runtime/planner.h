@@ -21,6 +21,8 @@ typedef struct rp_life {
   bool output;             /* packed at the top */
 } rp_life;
 
+enum { RP_PLAN_TRIES = 120 }; /* placements of the local search: some milliseconds at 400 lives */
+
 typedef struct rp_plan { size_t peak, lower_bound; } rp_plan; /* bytes; the bound: largest sum alive at one node */
 
 /* Greedy by size, then other orders, then local search for at most `tries` placements; stops at the lower bound. */
