@@ -10,9 +10,10 @@ local test -- the one that runs, or nil
 busted.subscribe({ "test", "start" }, function(element) test = element; return nil, true end)
 busted.subscribe({ "test", "end" }, function() test = nil; return nil, true end)
 
---- `pending` for modules that specs require: busted gives it to the spec files alone.
+--- `pending` for modules that specs require: busted gives it to the spec files alone. To be called inside a test.
 ---@param reason string
 function m.pending(reason)
+  if not test then error("only a test (`it`) can be pending, not what comes before it: " .. reason, 2) end
   test.env.pending(reason)
 end
 
