@@ -87,16 +87,18 @@ template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w
   }
 }
 
-/* p[c * R + r] += h[r][k ..] . w[c][k ..]; whole: eight elements are there, else `left` of them. */
-template <int R, int C> INLINE void step (const float *x, const i32 *row, const float8 *u, bool whole, i32 left, partial *p) {
-  UNROLL for (int r = 0; r < R; r++) {
-    float8 v = whole ? load8(x + row[r]) : part8(x + row[r], left);
-    UNROLL for (int c = 0; c < C; c++) p[c * R + r] = dot8(v, u[c], p[c * R + r]);
+/* p[c * R + r] += x(r) . w(c) for packs of eight. Of rows and columns the fewer wait in registers for the others, which
+ * come one by one: the CPU has 16. */
+template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p) {
+  float8 held[R < C ? R : C];
+  UNROLL for (int i = 0; i < (R < C ? R : C); i++) held[i] = R < C ? x(i) : w(i);
+  UNROLL for (int i = 0; i < (R < C ? C : R); i++) {
+    float8 next = R < C ? w(i) : x(i);
+    UNROLL for (int j = 0; j < (R < C ? R : C); j++) {
+      partial *sum = p + (R < C ? i * R + j : j * R + i);
+      *sum = dot8(next, held[j], *sum);
+    }
   }
-}
-
-template <int C> INLINE void ask (const W **w, i32 k, float8 *u) {
-  UNROLL for (int c = 0; c < C; c++) u[c] = weight8(w[c] + k);
 }
 
 /* p[c * R + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. A
@@ -104,22 +106,22 @@ template <int C> INLINE void ask (const W **w, i32 k, float8 *u) {
 template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, bool early, const float8 *ahead,
                                           partial *p) {
   i32 row[R], k = (i32)LANE * 8;
-  float8 u[C];
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
   UNROLL for (int i = 0; i < R * C; i++) p[i] = none();
+  auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
+  auto asked = [&] (int c) { return ahead[c]; };
+  auto weight = [&] (int c) { return weight8(w[c] + k); };
+  auto part_of_x = [&] (int r) { return part8(tile.x + row[r] + k, n - k); };
+  auto part_of_w = [&] (int c) { return part8(w[c] + k, n - k); };
   if (early && k < tile.packed) {
-    step<R, C>(tile.x + k, row, ahead, true, 8, p);
+    step<R, C>(x, asked, p);
     k += LANES * 8;
   }
   for (; k < tile.packed; k += LANES * 8) {
     if (LANES == 1 && R == 1 && k % 32 == 0) UNROLL for (int c = 0; c < C; c++) prefetch(w[c] + k + next);
-    ask<C>(w, k, u);
-    step<R, C>(tile.x + k, row, u, true, 8, p);
+    step<R, C>(x, weight, p);
   }
-  for (; k < n; k += LANES * 8) {
-    UNROLL for (int c = 0; c < C; c++) u[c] = part8(w[c] + k, n - k);
-    step<R, C>(tile.x + k, row, u, false, n - k, p);
-  }
+  for (; k < n; k += LANES * 8) step<R, C>(part_of_x, part_of_w, p);
 }
 
 /* Columns from j on (C of them, half as many with a gate) of a tile of at most R rows. */
@@ -183,7 +185,7 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
   if (C == 2 && mine.first < mine.last && (i32)LANE * 8 < packed) {
     const W *w[C];
     pick<C, GATED>(t, (mine.first % units + (i32)WARP) * wide, w);
-    ask<C>(w, (i32)LANE * 8, ahead);
+    UNROLL for (int c = 0; c < C; c++) ahead[c] = weight8(w[c] + LANE * 8);
   }
 #endif
   wait_previous();

@@ -269,6 +269,12 @@ INLINE float rp_float (u32 u) { float x; __builtin_memcpy(&x, &u, 4); return x; 
 INLINE float8 rp_pick (rp_i32x8 mask, float8 yes, float8 no) { /* mask: all ones or zero */
   return (float8)(((rp_i32x8)yes & mask) | ((rp_i32x8)no & ~mask));
 }
+typedef i16 rp_i16x8 __attribute__((vector_size(16)));
+#if defined __AVX2__ && !defined __clang__ /* g++ 12 makes six instructions of the conversion, where one will do */
+INLINE rp_u32x8 rp_words (rp_u16x8 h) { return (rp_u32x8)__builtin_ia32_pmovzxwd256((rp_i16x8)h); }
+#else
+INLINE rp_u32x8 rp_words (rp_u16x8 h) { return __builtin_convertvector(h, rp_u32x8); }
+#endif
 INLINE rp_u16x8 rp_load (const void *p) { rp_u16x8 h; __builtin_memcpy(&h, p, 16); return h; }
 
 INLINE float8 splat8 (float x) { return (float8){x, x, x, x, x, x, x, x}; }
@@ -281,7 +287,7 @@ INLINE float8 max8 (float8 a, float8 b) { return rp_pick(a > b, a, b); }
 
 /* f16: a product with a power of two moves the exponent, and makes subnormals right by itself */
 INLINE float8 rp_widen (rp_u16x8 h) {
-  rp_u32x8 x = __builtin_convertvector(h, rp_u32x8), m = x & 0x7fff;
+  rp_u32x8 x = rp_words(h), m = x & 0x7fff;
   rp_u32x8 top = (rp_u32x8)(m >= 0x7c00) & 0x7f800000u, sign = (x & 0x8000) << 16;
   return (float8)((rp_u32x8)((float8)(m << 13) * 0x1p112f) | top | sign);
 }
@@ -297,7 +303,7 @@ INLINE rp_u16x8 rp_narrow (float8 x) {
 }
 
 INLINE float8 load8 (const float *p) { float8 v; __builtin_memcpy(&v, p, 32); return v; }
-INLINE float8 load8 (const bf16 *p) { return (float8)(__builtin_convertvector(rp_load(p), rp_u32x8) << 16); }
+INLINE float8 load8 (const bf16 *p) { return (float8)(rp_words(rp_load(p)) << 16); }
 INLINE void store8 (float *p, float8 a) { __builtin_memcpy(p, &a, 32); }
 INLINE void store8 (bf16 *p, float8 a) {
   rp_u32x8 u = (rp_u32x8)a, r = (u + 0x7fff + (u >> 16 & 1)) >> 16;
@@ -306,7 +312,6 @@ INLINE void store8 (bf16 *p, float8 a) {
   __builtin_memcpy(p, &h, 16);
 }
 #ifdef __F16C__
-typedef i16 rp_i16x8 __attribute__((vector_size(16)));
 INLINE float8 load8 (const f16 *p) { return (float8)__builtin_ia32_vcvtph2ps256((rp_i16x8)rp_load(p)); }
 INLINE void store8 (f16 *p, float8 a) {
   float8 top = splat8(65504.0f);
