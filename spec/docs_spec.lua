@@ -93,3 +93,17 @@ describe("README.md", function()
     assert.same({}, only_in(named, read))
   end)
 end)
+
+describe("the maps", function()
+  for folder, ending in pairs { runtime = "c", ["lua/reprise"] = "lua", kernels = "cu" } do
+    it("of " .. folder .. " name every file there", function()
+      if not io.open "CMakeLists.txt" then pending "the source is not here" end
+      local map = helper.read(folder .. "/README.md")
+      local named, there = {}, {}
+      for name in map:gmatch "[%w_]+" do named[name] = true end
+      local _, list = helper.run(("ls %s/*.%s"):format(folder, ending))
+      for name in list:gmatch("([%w_]+)%." .. ending) do there[name] = true end
+      assert.same({}, only_in(there, named))
+    end)
+  end
+end)
