@@ -13,6 +13,7 @@
 #include "number.h"
 #include "pool.h"
 #include "program.h"
+#include "signals.h"
 #include "tensor.h"
 
 #define RP_DEVICE_NAME "reprise.Device"   /* userdata: rp_device * */
@@ -23,6 +24,7 @@
 #define RP_PARAM_NAME "reprise.Param"     /* rp_param * */
 #define RP_GRAPH_NAME "reprise.Graph"     /* rp_graph * */
 #define RP_STEP_NAME "reprise.Step"       /* see bind_step.c */
+#define RP_SIGNAL_NAME "reprise.Signal"   /* rp_signal * */
 #define RP_SCOPE_NAME "reprise.Scope"     /* see bind_scope.c */
 
 /* ---- errors */
@@ -67,6 +69,7 @@ rp_pool *rp_field_pool(lua_State *L, int table);             /* fields `pool` or
 
 /* ---- launching and graphs */
 const rp_kernel *rp_check_kernel(lua_State *L, int arg);
+rp_signal *rp_test_signal(lua_State *L, int index);
 rp_param *rp_test_param(lua_State *L, int index);
 void rp_push_graph(lua_State *L, rp_graph *g);               /* takes no count of the caller's */
 
@@ -95,6 +98,7 @@ void rp_bind_record(lua_State *L);
 void rp_bind_graph(lua_State *L);
 void rp_bind_step(lua_State *L);
 void rp_bind_scope(lua_State *L);
+void rp_bind_signal(lua_State *L);
 void rp_bind_file(lua_State *L);
 void rp_bind_open(lua_State *L);                             /* pushes the table of reprise.core */
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bind.h"
-#include "interrupt.h"
+#include "run.h"
 
 enum { MOST_INPUTS = RP_MOST_INPUTS, MOST_GRAPHS = 64 };
 
@@ -196,29 +196,30 @@ static int call(lua_State *L) {
   return push_outputs(L, s->graphs[0]);
 }
 
-static void refuse_later(lua_State *L, const step *s, const char *field) {
-  if (lua_getfield(L, 2, field) != LUA_TNIL && !(lua_isinteger(L, -1) && lua_tointeger(L, -1) == 0))
-    rp_error(L, "running %s: option %s is not supported yet", s->name, field);
-  lua_pop(L, 1);
+static rp_signal *stop_option(lua_State *L, const step *s) {
+  rp_signal *signal = lua_getfield(L, 2, "stop") == LUA_TNIL ? NULL : rp_test_signal(L, -1);
+  if (!signal && !lua_isnil(L, -1)) rp_error(L, "running %s: option stop: %s expected, got %s", s->name, RP_SIGNAL_NAME, luaL_typename(L, -1));
+  lua_pop(L, 1); /* the table keeps it */
+  return signal;
 }
 
-/* step:run { max = n }: replays the graph of the last call, its inputs as the slots hold them, waiting for each */
+static uint32_t run_count(lua_State *L, const step *s, const char *option, lua_Integer otherwise) {
+  lua_Integer n = count_option(L, 2, option, 0, otherwise);
+  if (n < 0) rp_error(L, "running %s: option %s: the number of steps expected", s->name, option);
+  return n > UINT16_MAX ? UINT16_MAX : (uint32_t)n;
+}
+
+/* step:run { max = n, stop = signal, ahead = k }: replays the graph of the last call, its inputs as the slots hold them */
 static int run(lua_State *L) {
   step *s = check_step(L);
   luaL_checktype(L, 2, LUA_TTABLE);
-  refuse_later(L, s, "stop");
-  refuse_later(L, s, "ahead");
-  lua_Integer most = count_option(L, 2, "max", 0, -1);
-  if (most < 0) return rp_error(L, "running %s: option max: the number of steps expected", s->name);
+  rp_run how = {.max = run_count(L, s, "max", -1), .ahead = run_count(L, s, "ahead", 0), .signal = stop_option(L, s)};
+  uint32_t steps;
+  if (how.ahead && !how.signal) return rp_error(L, "running %s: option ahead: it needs a signal to stop by, as option stop", s->name);
   drop_closed(s);
   if (!s->count) return rp_error(L, "running %s: it was not called yet, so there is no graph to replay", s->name);
-  rp_device *dev = s->pool->device;
-  for (lua_Integer n = 0; n < most; n++) {
-    rp_check(L, rp_interrupt_check("replaying"));
-    rp_check(L, rp_graph_replay(s->graphs[0], NULL));
-    rp_check(L, dev->ops->synchronize(dev));
-  }
-  lua_pushinteger(L, most);
+  rp_check(L, rp_graph_run(s->graphs[0], &how, &steps));
+  lua_pushinteger(L, steps);
   return 1;
 }
 

@@ -136,6 +136,25 @@ static rp_status download(rp_device *dev, void *to, uintptr_t from, size_t bytes
   return RP_OK;
 }
 
+static rp_status map(rp_device *dev, size_t bytes, void **host, uintptr_t *address) {
+  (void)dev;
+  *host = rp_alloc(bytes);
+  *address = (uintptr_t)*host;
+  return *host ? RP_OK : RP_NOMEM;
+}
+
+static void unmap(rp_device *dev, void *host) {
+  (void)dev;
+  rp_free(host);
+}
+
+/* Every operation has ended when it returns. */
+static rp_status poll(rp_device *dev, bool *idle) {
+  (void)dev;
+  *idle = true;
+  return RP_OK;
+}
+
 /* ---- launches */
 
 static rp_status check(rp_device *dev, const rp_launch *launch) {
@@ -274,6 +293,9 @@ const rp_device_ops rp_cpu_ops = {
     .release = release,
     .upload = upload,
     .download = download,
+    .map = map,
+    .unmap = unmap,
+    .poll = poll,
     .compiler_key = rp_compiler_key,
     .options = rp_compiler_options,
     .compile = rp_cpu_compile,

@@ -48,6 +48,7 @@ enum { RP_CUDA_OLDEST = 12040 }; /* of the driver */
   X(cuMemGetInfo, 3020)                                \
   X(cuMemHostAlloc, 2020)                              \
   X(cuMemFreeHost, 2000)                               \
+  X(cuMemHostGetDevicePointer, 3020)                   \
   X(cuMemcpyHtoDAsync, 3020)                           \
   X(cuMemcpyDtoHAsync, 3020)                           \
   X(cuMemGetAllocationGranularity, 10020)              \

@@ -119,6 +119,14 @@ rp_status rp_cuda_wait(rp_cuda_device *dev, CUevent event) {
   }
 }
 
+rp_status rp_cuda_poll(rp_device *base, bool *idle) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  RP_TRY(rp_cuda_enter(dev));
+  CUresult result = rp_cuda.cuStreamQuery(dev->stream);
+  *idle = result == CUDA_SUCCESS;
+  return result == CUDA_ERROR_NOT_READY ? RP_OK : rp_cuda_result(dev, result, "cuStreamQuery", "%s", "");
+}
+
 rp_status rp_cuda_synchronize(rp_device *base) {
   rp_cuda_device *dev = rp_cuda_of(base);
   RP_TRY(rp_cuda_enter(dev));
@@ -235,6 +243,9 @@ const rp_device_ops rp_cuda_ops = {
     .release = rp_cuda_release,
     .upload = rp_cuda_upload,
     .download = rp_cuda_download,
+    .map = rp_cuda_map,
+    .unmap = rp_cuda_unmap,
+    .poll = rp_cuda_poll,
     .compiler_key = rp_cuda_compiler_key,
     .options = rp_cuda_options,
     .compile = rp_cuda_compile,

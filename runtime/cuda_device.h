@@ -53,6 +53,7 @@ rp_status rp_cuda_result(rp_cuda_device *dev, CUresult result, const char *call,
 rp_status rp_cuda_wait(rp_cuda_device *dev, CUevent event);
 
 rp_status rp_cuda_synchronize(rp_device *dev);
+rp_status rp_cuda_poll(rp_device *dev, bool *idle);
 
 void rp_cuda_note_launch(rp_cuda_device *dev, const char *what); /* for the sentence about a fault; copied */
 
@@ -64,6 +65,8 @@ rp_status rp_cuda_commit(rp_device *dev, uintptr_t at, size_t bytes);
 rp_status rp_cuda_decommit(rp_device *dev, uintptr_t at, size_t bytes);
 void rp_cuda_release(rp_device *dev, uintptr_t at, size_t bytes);
 rp_status rp_cuda_upload(rp_device *dev, uintptr_t to, const void *from, size_t bytes);
+rp_status rp_cuda_map(rp_device *dev, size_t bytes, void **host, uintptr_t *address);
+void rp_cuda_unmap(rp_device *dev, void *host);
 rp_status rp_cuda_download(rp_device *dev, void *to, uintptr_t from, size_t bytes);
 void rp_cuda_memory_stop(rp_cuda_device *dev); /* gives all of it back; the context is current */
 

@@ -220,3 +220,25 @@ void rp_cuda_memory_stop(rp_cuda_device *dev) {
   for (size_t i = 0; i < dev->span_count; i++) rp_cuda.cuMemUnmap(dev->spans[i].at, dev->spans[i].bytes);
   rp_free(dev->spans);
 }
+
+/* ---- host memory that kernels write */
+
+rp_status rp_cuda_map(rp_device *base, size_t bytes, void **host, uintptr_t *address) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  CUdeviceptr at;
+  char size[32];
+  RP_TRY(rp_cuda_enter(dev));
+  RP_CU(dev, cuMemHostAlloc, (host, bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP), "%s",
+        size_text(bytes, size));
+  CUresult result = rp_cuda.cuMemHostGetDevicePointer(&at, *host, 0);
+  if (result != CUDA_SUCCESS) rp_cuda.cuMemFreeHost(*host);
+  *address = (uintptr_t)at;
+  return rp_cuda_result(dev, result, "cuMemHostGetDevicePointer", "%s", "");
+}
+
+void rp_cuda_unmap(rp_device *base, void *host) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  rp_cuda.cuCtxSetCurrent(dev->context);
+  rp_cuda.cuStreamSynchronize(dev->stream);
+  rp_cuda.cuMemFreeHost(host);
+}

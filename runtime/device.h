@@ -68,6 +68,12 @@ typedef struct rp_device_ops {
   rp_status (*upload)(rp_device *dev, uintptr_t to, const void *from, size_t bytes);
   rp_status (*download)(rp_device *dev, void *to, uintptr_t from, size_t bytes);
 
+  /* Host memory that kernels can write and the host sees at once; `host` and `address` are the same bytes. */
+  rp_status (*map)(rp_device *dev, size_t bytes, void **host, uintptr_t *address);
+  void (*unmap)(rp_device *dev, void *host);                      /* waits for work in flight */
+  /* Has all that was enqueued ended? A fault is found here too: it never sets a flag. */
+  rp_status (*poll)(rp_device *dev, bool *idle);
+
   /* Programs. compile needs no open device: `arch` is dev->arch of the target ("sm_90", "x86-64-v3").
    * compiler_key: what identifies the compiler without opening it, for cache keys. */
   rp_status (*compiler_key)(char *out, size_t room);

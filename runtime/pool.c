@@ -137,6 +137,7 @@ static rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, si
 static void free_block(rp_block *block) {
   rp_pool *pool = block->pool;
   pool->live_blocks--;
+  if (block->host) pool->device->ops->unmap(pool->device, block->host);
   rp_free(block->tag);
   rp_origin_release(block->origin);
   rp_block_release(block->base);
@@ -215,6 +216,20 @@ static rp_status take(rp_pool *pool, rp_zone zone, size_t bytes, rp_block **out)
 rp_status rp_pool_take(rp_pool *pool, size_t bytes, rp_block **out) {
   RP_TRY(rp_device_usable(pool->device));
   return take(pool, RP_TENSORS, bytes, out);
+}
+
+rp_status rp_pool_mapped(rp_pool *pool, size_t bytes, rp_block **out) {
+  rp_device *dev = pool->device;
+  uintptr_t address;
+  RP_TRY(rp_device_usable(dev));
+  rp_block *block = new_block(pool, RP_MAPPED, RP_LIVE, bytes);
+  if (!block) return RP_NOMEM;
+  rp_status status = dev->ops->map(dev, bytes, &block->host, &address);
+  if (status != RP_OK) return block->host = NULL, free_block(block), status;
+  memset(block->host, 0, bytes);
+  block->offset = address;
+  *out = block;
+  return RP_OK;
 }
 
 rp_status rp_pool_promise(rp_pool *pool, size_t bytes, uint32_t value, rp_block **out) {
@@ -307,6 +322,8 @@ rp_status rp_block_fresh(const rp_block *block, const char *doing) {
   return cover ? stale(block, doing, cover->origin->name, cover->replay) : RP_OK;
 }
 
-uintptr_t rp_block_address(const rp_block *block) { return block->pool->arenas[block->zone].base + block->offset; }
+uintptr_t rp_block_address(const rp_block *block) {
+  return block->zone == RP_MAPPED ? block->offset : block->pool->arenas[block->zone].base + block->offset;
+}
 
 void rp_block_touched(rp_block *block) { (block->base ? block->base : block)->stamp = ++block->pool->clock; }

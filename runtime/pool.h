@@ -15,7 +15,11 @@
 #include "heap.h"
 #include "overlay.h"
 
-typedef enum rp_zone { RP_TENSORS, RP_SLOTS, RP_SCRATCH, RP_ZONES } rp_zone;
+typedef enum rp_zone {
+  RP_TENSORS, RP_SLOTS, RP_SCRATCH,
+  RP_ZONES,
+  RP_MAPPED = RP_ZONES /* host memory that the device writes: no zone of the pool, addresses as the driver gave them */
+} rp_zone;
 typedef enum rp_block_state {
   RP_LIVE,
   RP_PROMISED, /* recorded: no address before its graph is planned */
@@ -32,6 +36,7 @@ typedef struct rp_block {    /* memory shared by a tensor and its views */
   size_t offset, bytes;      /* from the zone's first address; bytes asked for */
   uint64_t id;               /* never used again on this device */
   uint64_t stamp;            /* pool clock at its last write: equal stamps, equal bytes */
+  void *host;                /* MAPPED: where the host sees it */
   rp_zone zone;
   rp_block_state state;
   uint32_t value;            /* PROMISED: its value in the open record */
@@ -77,6 +82,7 @@ void rp_pool_release(rp_pool *pool);                      /* takes NULL */
 void rp_pool_shut(rp_pool *pool);                         /* the device is closing: gives all memory back */
 
 rp_status rp_pool_take(rp_pool *pool, size_t bytes, rp_block **out);      /* tensors; one count; contents undefined */
+rp_status rp_pool_mapped(rp_pool *pool, size_t bytes, rp_block **out);    /* host memory, zeroed; see rp_block.host */
 rp_status rp_pool_promise(rp_pool *pool, size_t bytes, uint32_t value, rp_block **out);
 rp_status rp_pool_slot_block(rp_pool *pool, size_t bytes, rp_block **out); /* slots; for slot.c */
 /* A handle on planned bytes of scratch, or (base not NULL) on the private memory of a graph, as its last replay left them. */

@@ -130,7 +130,7 @@ helper.each_device(function(name)
       assert.equal(7, step:run { max = 7 })
       assert.equal(8, state:item())
       assert.error_matches(function() step:run {} end, "the number of steps expected")
-      assert.error_matches(function() step:run { max = 1, ahead = 2 } end, "option ahead is not supported yet")
+      assert.error_matches(function() step:run { max = 1, ahead = 2 } end, "option ahead: it needs a signal to stop by")
     end)
 
     it("copies an input that it returns", function()
