@@ -42,6 +42,9 @@
 ---@field device_used integer? bytes, as the driver says
 ---@field blocks integer?
 ---@field graphs integer?
+---@field limit integer? bytes
+---@field copied integer? bytes of graph inputs copied so far
+---@field skipped integer? bytes of graph inputs that were in place already
 ---@field tensors reprise.Figures?
 ---@field slots reprise.Figures?
 ---@field scratch reprise.Figures?
@@ -66,10 +69,24 @@ function core.devices() end
 ---@return string? why there is none
 function core.has_cuda() end
 
---- A pool of its own.
----@param options { device: reprise.Device|string|nil }
+--- A pool of its own. With a limit it raises before more bytes than that are reserved.
+---@param options { device: reprise.Device|string|nil, limit: integer? }
 ---@return reprise.Pool
 function core.pool(options) end
+
+--- The memory planner by itself: packs lives into offsets aligned to 256 bytes, outputs at the top.
+---@param lives { bytes: integer, first: integer, last: integer, output: boolean? }[] nodes, both included
+---@param tries integer? placements of the local search
+---@return integer[] offsets
+---@return integer peak bytes
+---@return integer lower_bound bytes, the largest sum alive at one node
+function core.plan(lives, tries) end
+
+--- Words of host memory that kernels write (`publish`) and scripts read without waiting.
+---@param place reprise.Place
+---@param records integer? of the ring, 128 unless given
+---@return reprise.Signal
+function core.signal(place, records) end
 
 --- A tensor with undefined contents.
 ---@param shape reprise.Shape
@@ -309,8 +326,9 @@ function Param:set(value) end
 ---@overload fun(...: reprise.Tensor): reprise.Tensor?, ...
 local Step = {}
 
---- Replays the graph of the last call, its inputs as the slots hold them.
----@param options { max: integer }
+--- Replays the graph of the last call, its inputs as the slots hold them, until the device sets the signal, or `max`.
+--- ahead = 0: each step is waited for, exact; else so many replays are queued beyond the one that runs.
+---@param options { max: integer, stop: reprise.Signal?, ahead: integer? }
 ---@return integer steps
 function Step:run(options) end
 
@@ -321,8 +339,33 @@ function Step:graphs() end
 --- Closes all graphs; the step records again when it is called.
 function Step:close() end
 
+---@class reprise.Signal
+---@field words reprise.Tensor i64 [1 + records]: word 0 the control word, then the ring; an argument for kernels
+---@field epoch integer of the present run
+---@field records integer
+local Signal = {}
+
+--- Starts a run.
+---@return integer epoch that the kernels must be told
+function Signal:reset() end
+
+--- The newest step published in this run, from 1; 0: none.
+---@return integer step
+---@return boolean done
+function Signal:step() end
+
+--- A record of this run.
+---@param index integer from 0
+---@return integer? value nil while it is not there, or is there no more
+function Signal:read(index) end
+
+--- Gives the handle back.
+function Signal:close() end
+
 ---@class reprise.Graph
 ---@field name string
+---@field copied integer bytes of inputs copied, of all replays
+---@field skipped integer bytes of inputs that were in place already
 ---@field plan { peak: integer, lower_bound: integer } bytes
 ---@field nodes integer
 ---@field replays integer
