@@ -187,7 +187,9 @@ end
 
 local function activation_of(what, name)
   local act = ACTIVATIONS[name or "none"]
-  if not act then raise("%s: activation: relu, gelu, gelu_new, silu or none is expected, got %s", what, tostring(name)) end
+  if not act then
+    raise("%s: activation: relu, gelu, gelu_new, silu or none is expected, got %s", what, tostring(name))
+  end
   return act
 end
 
@@ -204,7 +206,7 @@ local function check_matrices(what, list, n)
   return #list, rows
 end
 
---- scale * act(h w^T) + residual, h = x or its norm. Up to three matrices of one shape give their products side by side.
+--- scale * act(h w^T) + residual, h = x or its norm. Up to three matrices of one shape: their products side by side.
 ---@param x reprise.Tensor f32 {..., n}
 ---@param w reprise.Tensor|reprise.Tensor[] {m, n} f32, f16 or bf16
 ---@param options reprise.LinearOptions?
