@@ -55,8 +55,8 @@ describe("the demo model", function()
 
     it("changes at most one of 2,000 words with f16 caches", function()
       local model, count = rp.t5.load(MODEL, { device = device, kv = "f16" }), 0
-      for first = 1, #words, 100 do
-        count = count + agreeing(model:generate(table.move(words, first, first + 99, 1, {})), first)
+      for first = 1, #words, 20 do
+        count = count + agreeing(model:generate(table.move(words, first, first + 19, 1, {})), first)
       end
       assert(count >= #words - 1, ("%d of %d words agree"):format(count, #words))
     end)
