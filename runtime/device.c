@@ -34,6 +34,15 @@ static rp_status unknown(const char *name) {
   return rp_fail(RP_ARGUMENT, "opening device \"%s\": expected \"cpu\", \"cuda\" or \"cuda:N\"", name);
 }
 
+/* The number behind the colon; false: there is none, or it is no device number. */
+static bool parse_ordinal(const char *text, int *ordinal) {
+  char *end;
+  long number = strtol(text, &end, 10);
+  if (end == text || *end || number < 0 || number > 1023) return false;
+  *ordinal = (int)number;
+  return true;
+}
+
 /* Splits "cuda:1" into a kind and a number; the number is 0 where none stands. */
 static rp_status parse(const char *name, const rp_device_ops **ops, int *ordinal) {
   char kind[16];
@@ -43,15 +52,10 @@ static rp_status parse(const char *name, const rp_device_ops **ops, int *ordinal
   kind[length] = 0;
   *ops = rp_device_kind(kind);
   *ordinal = 0;
-  if (!*ops && strcmp(kind, "cuda") == 0)
-    return rp_fail(RP_UNSUPPORTED, "opening device \"%s\": this build has no CUDA device", name);
-  if (!*ops) return unknown(name);
-  if (!name[length]) return RP_OK;
-  char *end;
-  long number = strtol(name + length + 1, &end, 10);
-  if (end == name + length + 1 || *end || number < 0 || number > 1023) return unknown(name);
-  *ordinal = (int)number;
-  return RP_OK;
+  bool missing = !*ops && strcmp(kind, "cuda") == 0; /* a kind that this build lacks */
+  if (!*ops && !missing) return unknown(name);
+  if (name[length] && !parse_ordinal(name + length + 1, ordinal)) return unknown(name);
+  return missing ? rp_fail(RP_UNSUPPORTED, "opening device \"%s\": this build has no CUDA device", name) : RP_OK;
 }
 
 static rp_status best(const rp_device_ops **ops) {
