@@ -108,10 +108,27 @@ WAITS KERNEL void copy_many (u8 *y0, const u8 *x0, i64 n0, u8 *y1, const u8 *x1,
                              u8 *y12, const u8 *x12, i64 n12, u8 *y13, const u8 *x13, i64 n13,
                              u8 *y14, const u8 *x14, i64 n14, u8 *y15, const u8 *x15, i64 n15) {
   wait_previous();
-  copy_row(y0, x0, n0); copy_row(y1, x1, n1); copy_row(y2, x2, n2); copy_row(y3, x3, n3);
-  copy_row(y4, x4, n4); copy_row(y5, x5, n5); copy_row(y6, x6, n6); copy_row(y7, x7, n7);
-  copy_row(y8, x8, n8); copy_row(y9, x9, n9); copy_row(y10, x10, n10); copy_row(y11, x11, n11);
-  copy_row(y12, x12, n12); copy_row(y13, x13, n13); copy_row(y14, x14, n14); copy_row(y15, x15, n15);
+  ROLLED for (i32 s = 0; s < 16; s++) {
+    u8 *y = y0;
+    const u8 *x = x0;
+    i64 n = n0;
+    if (s == 1) y = y1, x = x1, n = n1;
+    if (s == 2) y = y2, x = x2, n = n2;
+    if (s == 3) y = y3, x = x3, n = n3;
+    if (s == 4) y = y4, x = x4, n = n4;
+    if (s == 5) y = y5, x = x5, n = n5;
+    if (s == 6) y = y6, x = x6, n = n6;
+    if (s == 7) y = y7, x = x7, n = n7;
+    if (s == 8) y = y8, x = x8, n = n8;
+    if (s == 9) y = y9, x = x9, n = n9;
+    if (s == 10) y = y10, x = x10, n = n10;
+    if (s == 11) y = y11, x = x11, n = n11;
+    if (s == 12) y = y12, x = x12, n = n12;
+    if (s == 13) y = y13, x = x13, n = n13;
+    if (s == 14) y = y14, x = x14, n = n14;
+    if (s == 15) y = y15, x = x15, n = n15;
+    copy_row(y, x, n);
+  }
 }
 
 template <class T> INLINE void fill_run (T *y, T value, i64 n, i64 n1, i64 n2, i64 n3, i64 y0, i64 y1, i64 y2, i64 y3) {

@@ -61,6 +61,7 @@ enum { LANES = 32 };
 #define INF __int_as_float(0x7f800000)
 #define NOT_A_NUMBER __int_as_float(0x7fffffff)
 #define UNROLL _Pragma("unroll")
+#define ROLLED _Pragma("unroll 1")
 
 #define barrier() __syncthreads()
 #if __CUDA_ARCH__ >= 900
@@ -251,6 +252,7 @@ static thread_local rp_place rp_here; /* set by the code that the runtime append
 #define INF INFINITY
 #define NOT_A_NUMBER NAN
 #define UNROLL
+#define ROLLED
 #define rsqrtf(x) (1.0f / sqrtf(x))
 
 #define barrier() ((void)0)
