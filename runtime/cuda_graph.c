@@ -1,12 +1,15 @@
 /* cuda_graph.c - an executable graph, built node by node from launches.
  *
- * Nodes are added without dependencies, then all edges in one call: the order of the list is kept, and every
- * edge stands where the caller put it. The graph that an executable was made from is kept, since its nodes
+ * Nodes are added without dependencies, then the edges, one type a call: the order of the list is kept, and every
+ * edge stands where the caller put it. In a chain the edge into a launch that may begin early is programmatic (on 9.0
+ * and later, unless REPRISE_PDL=0). The graph that an executable was made from is kept, since its nodes
  * name what exec_set patches.
  */
 #include "cuda_device.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "mem.h"
 
@@ -50,6 +53,37 @@ static rp_status add_edges(rp_cuda_device *dev, const rp_exec *exec, const CUgra
   return RP_OK;
 }
 
+/* One edge of a chain: the later node is started when all blocks of the earlier one released it, or ended. */
+static rp_status add_programmatic(rp_cuda_device *dev, const rp_exec *exec, size_t to) {
+  const CUgraphEdgeData data = {.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC,
+                                .type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC};
+  RP_CU(dev, cuGraphAddDependencies, (exec->graph, exec->nodes + to - 1, exec->nodes + to, &data, 1),
+        "programmatic edge to node %zu", to);
+  return RP_OK;
+}
+
+static bool programmatic_edges(const rp_cuda_device *dev) {
+  const char *wish = getenv("REPRISE_PDL");
+  return dev->capability >= 90 && !(wish && strcmp(wish, "0") == 0);
+}
+
+/* Runs of plain edges are added together. */
+static rp_status add_chain(rp_cuda_device *dev, const rp_exec *exec, const rp_launch *nodes) {
+  bool may = programmatic_edges(dev);
+  size_t plain = 0; /* edges into the nodes before the present one that are still to be added */
+  for (size_t i = 1; i <= exec->count; i++) {
+    bool early = i < exec->count && may && nodes[i].programmatic;
+    if (i < exec->count && !early) {
+      plain++;
+      continue;
+    }
+    RP_TRY(add_edges(dev, exec, exec->nodes + i - 1 - plain, exec->nodes + i - plain, plain));
+    if (early) RP_TRY(add_programmatic(dev, exec, i));
+    plain = 0;
+  }
+  return RP_OK;
+}
+
 static rp_status check_edge(const rp_exec *exec, rp_edge edge) {
   if (edge.from < exec->count && edge.to < exec->count && edge.from != edge.to) return RP_OK;
   return rp_fail(RP_ARGUMENT, "building a graph of %zu nodes: edge from %u to %u: no such pair of nodes",
@@ -67,8 +101,9 @@ static rp_status add_given(rp_cuda_device *dev, const rp_exec *exec, const rp_ed
   return add_edges(dev, exec, ends, ends + count, count);
 }
 
-static rp_status connect(rp_cuda_device *dev, const rp_exec *exec, const rp_edge *edges, size_t edge_count) {
-  if (!edges) return add_edges(dev, exec, exec->nodes, exec->nodes + 1, exec->count - 1);
+static rp_status connect(rp_cuda_device *dev, const rp_exec *exec, const rp_launch *nodes,
+                         const rp_edge *edges, size_t edge_count) {
+  if (!edges) return add_chain(dev, exec, nodes);
   CUgraphNode *ends = rp_alloc_zero(edge_count, 2 * sizeof *ends);
   if (!ends) return RP_NOMEM;
   rp_status added = add_given(dev, exec, edges, edge_count, ends);
@@ -89,7 +124,7 @@ static rp_status build(rp_cuda_device *dev, rp_exec *exec, const rp_launch *node
                        size_t edge_count) {
   RP_CU(dev, cuGraphCreate, (&exec->graph, 0), "%s", "");
   for (size_t i = 0; i < exec->count; i++) RP_TRY(add_node(dev, exec, i, &nodes[i]));
-  RP_TRY(connect(dev, exec, edges, edge_count));
+  RP_TRY(connect(dev, exec, nodes, edges, edge_count));
   return instantiate(dev, exec);
 }
 

@@ -43,6 +43,7 @@ typedef struct rp_launch {
   rp_dims grid, block, cluster;      /* cluster.x == 0: none */
   uint32_t shared;                   /* bytes of dynamic shared memory */
   bool cooperative;
+  bool programmatic;                 /* in a chain: may begin before the node ahead has ended; it waits by itself (early.h) */
   void *const *args;                 /* args[i] points to the value of formal i; only read during the call */
   size_t bytes;                      /* of memory that its tensors span: a hint how much work it is */
 } rp_launch;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "copy.h"
+#include "early.h"
 #include "mem.h"
 #include "slot.h"
 
@@ -80,10 +81,12 @@ static rp_status build(rp_graph *g, bool parallel) {
     size_t at = rec->nodes[i].first_arg;
     nodes[i] = launch_of(g, rec->nodes + i, cells + at, args + at);
   }
+  rp_status status = parallel ? RP_OK : rp_early_mark(rec, nodes);
+  if (status != RP_OK) return rp_free(nodes), status;
   rp_device *dev = g->pool->device;
   static const rp_edge none;
   const rp_edge *edges = !parallel ? NULL : g->edges ? g->edges : &none;
-  rp_status status = dev->ops->exec_build(dev, nodes, rec->node_count, edges, parallel ? g->edge_count : 0, &g->exec);
+  status = dev->ops->exec_build(dev, nodes, rec->node_count, edges, parallel ? g->edge_count : 0, &g->exec);
   rp_free(nodes);
   return status;
 }
