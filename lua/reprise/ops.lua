@@ -9,6 +9,7 @@
 --                `embed` from a model's table with bias.rows(-reach, reach, ...) as ids
 
 local core = require "reprise.core"
+local launch = require "reprise.launch"
 local raise = require "reprise.raise"
 
 local m = {}
@@ -40,51 +41,8 @@ end
 ---@type reprise.LibraryEntry[]
 m.library = variants()
 
--- ---- programs
-
-local programs = setmetatable({}, { __mode = "k" }) -- device -> "file type" -> program
-
-local function kernel(device, file, name, define, type)
-  local made = programs[device]
-  if not made then
-    made = {}
-    programs[device] = made
-  end
-  local key = file .. " " .. (type or "")
-  if not made[key] then
-    local path = core.home() .. "/kernels/" .. file
-    made[key] = core.compile { file = path, define = define and { [define] = type } or {}, device = device }
-  end
-  return made[key]:kernel(name)
-end
-
--- ---- checks
-
-local function is_tensor(x)
-  local class = type(x) == "userdata" and debug.getmetatable(x)
-  return class and class.__name == "reprise.Tensor"
-end
-
--- A tensor of one of the dtypes that are keys of `dtypes` (a table) or of the one dtype that it names.
-local function check(what, name, x, dtypes, rank)
-  if not is_tensor(x) then raise("%s: %s: tensor expected, got %s", what, name, type(x)) end
-  if type(dtypes) == "table" and not dtypes[x.dtype] or type(dtypes) == "string" and dtypes ~= x.dtype then
-    local expected = dtypes
-    if type(dtypes) == "table" then expected = dtypes.bf16 and "f32, f16 or bf16" or "f32 or f16" end
-    raise("%s: %s: a tensor of %s is expected, got %s", what, name, expected, x.dtype)
-  end
-  if rank and x.rank ~= rank then raise("%s: %s: rank %d is expected, got %d", what, name, rank, x.rank) end
-end
-
-local function text_of(shape) return "{" .. table.concat(shape, ", ") .. "}" end
-
-local function check_shape(what, name, x, dtypes, expected)
-  check(what, name, x, dtypes)
-  local shape = x.shape
-  local same = #shape == #expected
-  for i = 1, #expected do same = same and shape[i] == expected[i] end
-  if not same then raise("%s: %s: shape %s is expected, got %s", what, name, text_of(expected), text_of(shape)) end
-end
+local is_tensor, check, check_shape, rows_of = launch.is_tensor, launch.check, launch.check_shape, launch.rows_of
+local kernel, is_gpu, ceil, grid, ALONE = launch.kernel, launch.is_gpu, launch.ceil, launch.grid, launch.ALONE
 
 local function check_heads(what, heads, inner)
   if math.type(heads) ~= "integer" or heads < 1 then raise("%s: heads: a whole number from 1 is expected", what) end
@@ -92,25 +50,7 @@ local function check_heads(what, heads, inner)
   return inner // heads
 end
 
--- Rows, last dimension, and a copy of the shape.
-local function rows_of(what, name, x)
-  check(what, name, x, "f32")
-  local shape, rows = x.shape, 1
-  if #shape == 0 then raise("%s: %s: rank 1 or more is expected, got 0", what, name) end
-  for i = 1, #shape - 1 do rows = rows * shape[i] end
-  return rows, shape[#shape], shape
-end
-
 -- ---- launch geometry
-
-local ALONE = 32 -- a block on the CPU: one warp, which is one thread there
-
-local function is_gpu(device) return device.name:find "^cuda" ~= nil end
-
-local function ceil(a, b) return (a + b - 1) // b end
-
--- As many blocks as there is work for, at most a few for each multiprocessor or thread.
-local function grid(device, work, most) return math.max(1, math.min(work, device.units * (most or 8))) end
 
 -- Rows a tile, whether rows are staged in shared memory, bytes for them; see linear.cu.
 local function tiles(what, device, rows, n, normed)

@@ -1,0 +1,83 @@
+-- launch.lua - what the functions that launch the library's kernels share: programs, checks of tensors, geometry.
+
+local core = require "reprise.core"
+local raise = require "reprise.raise"
+
+local m = {}
+
+-- ---- programs
+
+local programs = setmetatable({}, { __mode = "k" }) -- device -> "file type" -> program
+
+--- A kernel of the library; its program is compiled once a device and define.
+---@param device reprise.Device
+---@param file string under kernels/
+---@param name string
+---@param define string? a name of the closed list, with `type` as its value
+---@param type string?
+---@return reprise.Kernel
+function m.kernel(device, file, name, define, type)
+  local made = programs[device]
+  if not made then
+    made = {}
+    programs[device] = made
+  end
+  local key = file .. " " .. (type or "")
+  if not made[key] then
+    local path = core.home() .. "/kernels/" .. file
+    made[key] = core.compile { file = path, define = define and { [define] = type } or {}, device = device }
+  end
+  return made[key]:kernel(name)
+end
+
+-- ---- checks
+
+function m.is_tensor(x)
+  local class = type(x) == "userdata" and debug.getmetatable(x)
+  return class and class.__name == "reprise.Tensor"
+end
+
+--- Raises unless x is a tensor of one of the dtypes that are keys of `dtypes` (a table), or of the one that it names.
+function m.check(what, name, x, dtypes, rank)
+  if not m.is_tensor(x) then raise("%s: %s: tensor expected, got %s", what, name, type(x)) end
+  if type(dtypes) == "table" and not dtypes[x.dtype] or type(dtypes) == "string" and dtypes ~= x.dtype then
+    local expected = dtypes
+    if type(dtypes) == "table" then expected = dtypes.bf16 and "f32, f16 or bf16" or "f32 or f16" end
+    raise("%s: %s: a tensor of %s is expected, got %s", what, name, expected, x.dtype)
+  end
+  if rank and x.rank ~= rank then raise("%s: %s: rank %d is expected, got %d", what, name, rank, x.rank) end
+end
+
+local function text_of(shape) return "{" .. table.concat(shape, ", ") .. "}" end
+
+--- Likewise, and of exactly this shape.
+function m.check_shape(what, name, x, dtypes, expected)
+  m.check(what, name, x, dtypes)
+  local shape = x.shape
+  local same = #shape == #expected
+  for i = 1, #expected do same = same and shape[i] == expected[i] end
+  if not same then raise("%s: %s: shape %s is expected, got %s", what, name, text_of(expected), text_of(shape)) end
+end
+
+--- Rows, last dimension, and a copy of the shape of an f32 tensor.
+function m.rows_of(what, name, x)
+  m.check(what, name, x, "f32")
+  local shape, rows = x.shape, 1
+  if #shape == 0 then raise("%s: %s: rank 1 or more is expected, got 0", what, name) end
+  for i = 1, #shape - 1 do rows = rows * shape[i] end
+  return rows, shape[#shape], shape
+end
+
+-- ---- launch geometry
+
+--- A block on the CPU: one warp, which is one thread there.
+m.ALONE = 32
+
+function m.is_gpu(device) return device.name:find "^cuda" ~= nil end
+
+function m.ceil(a, b) return (a + b - 1) // b end
+
+--- As many blocks as there is work for, at most a few for each multiprocessor or thread.
+function m.grid(device, work, most) return math.max(1, math.min(work, device.units * (most or 8))) end
+
+return m
