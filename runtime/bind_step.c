@@ -11,19 +11,19 @@
 enum { MOST_INPUTS = RP_MOST_INPUTS, MOST_GRAPHS = 64 };
 
 typedef struct step {
-  rp_pool *pool;          /* counted */
+  rp_pool *pool;          /* counted; NULL: that of the first call's inputs, not known yet */
   char name[64];
   rp_graph **graphs;      /* newest use first; counted; the array is user memory held by user value 2 */
   size_t count, most;
   lua_Integer warmup;
   rp_outputs mode;
-  bool parallel, busy;
+  bool parallel, busy, closed;
   size_t reserve[MOST_INPUTS];
 } step;
 
 static step *check_step(lua_State *L) {
   step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
-  if (!s->pool) rp_argument_error(L, 1, "the captured function is closed");
+  if (s->closed) rp_argument_error(L, 1, "the captured function is closed");
   return s;
 }
 
@@ -113,8 +113,7 @@ static int capture(lua_State *L) {
   if (s->most > 4096) s->most = 4096;
   lua_setiuservalue(L, 3, 2);
   rp_pool *pool = rp_field_pool(L, 2);
-  if (!pool) lua_pushnil(L), pool = rp_check_pool(L, lua_gettop(L));
-  s->pool = rp_pool_retain(pool);
+  s->pool = pool ? rp_pool_retain(pool) : NULL;
   lua_settop(L, 3);
   return 1;
 }
@@ -176,11 +175,22 @@ static int push_outputs(lua_State *L, rp_graph *g) {
   return count;
 }
 
+/* Where none was named, a captured function belongs to the device of its first input, or to the default one. */
+static void settle(lua_State *L, step *s, int count) {
+  if (s->pool) return;
+  if (count) rp_push_device(L, rp_tensor_device(rp_check_tensor(L, 2)));
+  else lua_pushnil(L);
+  s->pool = rp_pool_retain(rp_check_pool(L, lua_gettop(L)));
+  lua_pop(L, 1);
+}
+
 /* step(x, ...) */
 static int call(lua_State *L) {
   step *s = check_step(L);
   int count = lua_gettop(L) - 1;
   const rp_tensor *inputs[MOST_INPUTS];
+  if (count && !rp_test_tensor(L, 2)) return rp_error(L, "calling %s: input 1: tensor expected, got %s", s->name, luaL_typename(L, 2));
+  settle(L, s, count);
   if (count > MOST_INPUTS) return rp_error(L, "calling %s: %d inputs, at most %d are possible", s->name, count, MOST_INPUTS);
   for (int i = 0; i < count; i++) {
     if (!rp_test_tensor(L, 2 + i))
@@ -245,12 +255,13 @@ static int close_step(lua_State *L) {
   }
   rp_pool_release(s->pool);
   s->pool = NULL;
+  s->closed = true;
   return 0;
 }
 
 static int to_string(lua_State *L) {
   step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
-  lua_pushfstring(L, "captured function %s%s: %d graphs", s->name, s->pool ? "" : ", closed", (int)s->count);
+  lua_pushfstring(L, "captured function %s%s: %d graphs", s->name, s->closed ? ", closed" : "", (int)s->count);
   return 1;
 }
 

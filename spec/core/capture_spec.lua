@@ -53,6 +53,14 @@ helper.each_device(function(name)
   end
 
   describe("a captured function", function()
+    it("belongs to the device of its first input where none was named", function()
+      if not needs_program() then return end
+      local step = rp.capture(function(x) return scaled(x, 2) end)
+      local y = step(vector(2))
+      assert.equal(dev, y.device)
+      assert.same({ 2, 4 }, y:totable())
+    end)
+
     it("computes what it computes eagerly, bit for bit, at every replay", function()
       if not needs_program() then return end
       local step = rp.capture(network, { name = "net", device = dev })

@@ -99,7 +99,7 @@ helper.each_device(function(name)
         local logits = ops.embed(follows, state.token)
         ops.choose(logits, state)
         return logits
-      end)
+      end, { device = dev })
       local steps = 0
       repeat
         step()
