@@ -19,6 +19,11 @@ rp_status rp_arena_open(rp_device *dev, size_t want, rp_arena *out) {
 static size_t down(size_t bytes, size_t unit) { return bytes / unit * unit; }
 static size_t up(size_t bytes, size_t unit) { return down(bytes + unit - 1, unit); }
 
+/* The chunks that follow one another from base without a hole. */
+static void measure_solid(rp_arena *arena, size_t at) {
+  while (at < arena->chunk_count && arena->chunks[at].from == arena->solid) arena->solid = arena->chunks[at++].to;
+}
+
 /* Maps the gap [from, to) and notes it as the chunk before number `at`. */
 static rp_status map(rp_arena *arena, size_t at, size_t from, size_t to) {
   if (!rp_grow(&arena->chunks, &arena->chunk_room, arena->chunk_count + 1, sizeof *arena->chunks)) return RP_NOMEM;
@@ -29,11 +34,13 @@ static rp_status map(rp_arena *arena, size_t at, size_t from, size_t to) {
   arena->chunk_count++;
   arena->committed += to - from;
   if (arena->committed > arena->peak) arena->peak = arena->committed;
+  measure_solid(arena, at);
   return RP_OK;
 }
 
 rp_status rp_arena_commit(rp_arena *arena, size_t from, size_t to) {
   size_t unit = arena->device->granularity, end = up(to, unit), next = down(from, unit);
+  if (to <= arena->solid) return RP_OK;
   if (to > arena->reserved || end > arena->reserved)
     return rp_fail(RP_NOMEM, "growing a zone of %s to %zu bytes: only %zu bytes of addresses were granted",
                    arena->device->name, to, arena->reserved);
@@ -52,6 +59,7 @@ rp_status rp_arena_commit(rp_arena *arena, size_t from, size_t to) {
 }
 
 size_t rp_arena_missing(const rp_arena *arena, size_t from, size_t to) {
+  if (to <= arena->solid) return 0;
   size_t unit = arena->device->granularity, start = down(from, unit), end = up(to, unit), missing = end - start;
   for (size_t i = 0; i < arena->chunk_count; i++) {
     size_t low = arena->chunks[i].from > start ? arena->chunks[i].from : start;
@@ -65,6 +73,7 @@ static rp_status unmap(rp_arena *arena, size_t at) {
   rp_chunk *chunk = arena->chunks + at;
   size_t bytes = chunk->to - chunk->from;
   RP_TRY(arena->device->ops->decommit(arena->device, arena->base + chunk->from, bytes));
+  if (chunk->from < arena->solid) arena->solid = chunk->from;
   memmove(chunk, chunk + 1, (--arena->chunk_count - at) * sizeof *chunk);
   arena->committed -= bytes;
   return RP_OK;

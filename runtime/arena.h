@@ -18,6 +18,7 @@ typedef struct rp_arena {
   size_t reserved;        /* bytes of addresses */
   size_t committed;       /* bytes of memory behind them */
   size_t peak;            /* largest committed so far */
+  size_t solid;           /* bytes from base without a hole */
   rp_chunk *chunks;       /* sorted, disjoint; owned */
   size_t chunk_count, chunk_room;
 } rp_arena;

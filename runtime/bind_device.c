@@ -77,7 +77,7 @@ static rp_device *resolve(lua_State *L, int arg) {
   if (lua_gettop(L) < arg) lua_settop(L, arg);
   if (lua_isnil(L, arg)) push_best(L);
   else if (lua_type(L, arg) == LUA_TSTRING) push_named(L, lua_tostring(L, arg));
-  else if (luaL_testudata(L, arg, RP_DEVICE_NAME)) lua_pushvalue(L, arg);
+  else if (luaL_testudata(L, arg, RP_DEVICE_NAME)) return box_device(L, arg);
   else rp_type_error(L, arg, RP_DEVICE_NAME);
   lua_replace(L, arg);
   return box_device(L, arg);
@@ -182,16 +182,24 @@ static int collect(lua_State *L) {
   return 0;
 }
 
-rp_pool *rp_check_pool(lua_State *L, int arg) {
-  rp_pool **box = luaL_testudata(L, arg, RP_POOL_NAME);
-  if (!box) {
-    rp_device *dev = rp_check_device(L, arg);
-    lua_pushcfunction(L, get); /* through the handle, which keeps its pool */
+/* The pool of the device's handle at `arg`, which keeps it. */
+static rp_pool *pool_of_handle(lua_State *L, int arg, rp_device *dev) {
+  if (lua_getiuservalue(L, arg, 1) != LUA_TUSERDATA) {
+    lua_pushcfunction(L, get);
     lua_pushvalue(L, arg);
     lua_pushliteral(L, "pool");
     lua_call(L, 2, 1);
     lua_pop(L, 1);
-    return dev->pool;
+  }
+  lua_pop(L, 1);
+  return dev->pool;
+}
+
+rp_pool *rp_check_pool(lua_State *L, int arg) {
+  rp_pool **box = luaL_testudata(L, arg, RP_POOL_NAME);
+  if (!box) {
+    rp_device *dev = rp_check_device(L, arg);
+    return pool_of_handle(L, lua_absindex(L, arg), dev);
   }
   if (!*box) rp_argument_error(L, arg, "the pool is closed");
   rp_check(L, rp_device_usable((*box)->device));

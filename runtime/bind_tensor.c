@@ -312,6 +312,7 @@ static int get(lua_State *L) {
   rp_tensor *x = luaL_checkudata(L, 1, RP_TENSOR_NAME);
   if (lua_isinteger(L, 2)) return row(L, rp_check_tensor(L, 1));
   if (lua_type(L, 2) != LUA_TSTRING) return rp_error(L, "indexing a tensor: integer or name expected, got %s", luaL_typename(L, 2));
+  if (rp_method(L) && !lua_isnil(L, -1)) return 1;
   const char *key = lua_tostring(L, 2);
   if (strcmp(key, "shape") == 0) return rp_push_shape(L, x->rank, x->shape), 1;
   if (strcmp(key, "dtype") == 0) return lua_pushstring(L, rp_dtype_name(x->dtype)), 1;
@@ -321,7 +322,7 @@ static int get(lua_State *L) {
   if (strcmp(key, "packed") == 0) return lua_pushboolean(L, rp_tensor_packed(x)), 1;
   if (strcmp(key, "closed") == 0) return lua_pushboolean(L, !x->block), 1;
   if (strcmp(key, "device") == 0) return rp_push_device(L, rp_tensor_device(rp_check_tensor(L, 1))), 1;
-  return rp_method(L);
+  return 0;
 }
 
 static int no_set(lua_State *L) {

@@ -71,23 +71,43 @@ static void drop_node(rp_heap *heap, rp_extent *node) {
   heap->spare = node;
 }
 
-/* Joins `right` onto `left`, its neighbour. */
-static void join(rp_heap *heap, rp_extent *left, rp_extent *right) {
-  left->bytes += right->bytes;
-  left->after = right->after;
-  if (right->after) right->after->before = left;
-  else heap->last = left;
-  drop_node(heap, right);
+/* Gives a free extent another size. It keeps its place in the free list while its class is the same, as a large one does
+ * that small ones are cut from. */
+static void resize_free(rp_heap *heap, rp_extent *extent, size_t bytes) {
+  slot now = class_of(extent->bytes / RP_ALIGN), then = class_of(bytes / RP_ALIGN);
+  bool same = now.first == then.first && now.second == then.second;
+  if (!same) unlink_free(heap, extent);
+  extent->bytes = bytes;
+  if (!same) link_free(heap, extent);
 }
 
-/* Cuts what `extent` has above `bytes` off as a free extent. */
-static void cut(rp_heap *heap, rp_extent *extent, size_t bytes, rp_extent *rest) {
-  *rest = (rp_extent){.offset = extent->offset + bytes, .bytes = extent->bytes - bytes, .before = extent, .after = extent->after};
-  if (rest->after) rest->after->before = rest;
-  else heap->last = rest;
-  extent->after = rest;
-  extent->bytes = bytes;
-  link_free(heap, rest);
+/* Cuts the first bytes off a free extent, into `node`. */
+static void cut(rp_heap *heap, rp_extent *extent, size_t bytes, rp_extent *node) {
+  *node = (rp_extent){.offset = extent->offset, .bytes = bytes, .before = extent->before, .after = extent};
+  if (node->before) node->before->after = node;
+  extent->before = node;
+  extent->offset += bytes;
+  resize_free(heap, extent, extent->bytes - bytes);
+}
+
+/* Joins an extent that is in no list to the free one behind it. */
+static void join_after(rp_heap *heap, rp_extent *extent) {
+  rp_extent *after = extent->after;
+  after->offset = extent->offset;
+  after->before = extent->before;
+  if (after->before) after->before->after = after;
+  resize_free(heap, after, after->bytes + extent->bytes);
+  drop_node(heap, extent);
+}
+
+/* Joins an extent that is in no list to the free one before it. */
+static void join_before(rp_heap *heap, rp_extent *extent) {
+  rp_extent *before = extent->before;
+  before->after = extent->after;
+  if (before->after) before->after->before = before;
+  else heap->last = before;
+  resize_free(heap, before, before->bytes + extent->bytes);
+  drop_node(heap, extent);
 }
 
 static rp_status append(rp_heap *heap, size_t bytes, rp_extent **out) {
@@ -114,11 +134,12 @@ void rp_heap_open(rp_heap *heap, size_t limit) { *heap = (rp_heap){.limit = limi
 rp_status rp_heap_take(rp_heap *heap, size_t bytes, rp_extent **out) {
   if (bytes > SIZE_MAX / 2) return rp_fail(RP_NOMEM, "taking %zu bytes: more than there are addresses", bytes);
   size_t units = bytes ? (bytes + RP_ALIGN - 1) / RP_ALIGN : 1;
-  rp_extent *extent = find(heap, units);
-  if (extent) {
-    rp_extent *rest = extent->bytes > units * RP_ALIGN ? new_node(heap) : NULL;
+  rp_extent *extent = find(heap, units), *node = extent && extent->bytes > units * RP_ALIGN ? new_node(heap) : NULL;
+  if (node) {
+    cut(heap, extent, units * RP_ALIGN, node);
+    extent = node;
+  } else if (extent) {
     unlink_free(heap, extent);
-    if (rest) cut(heap, extent, units * RP_ALIGN, rest);
   } else {
     RP_TRY(append(heap, units * RP_ALIGN, &extent));
   }
@@ -128,19 +149,25 @@ rp_status rp_heap_take(rp_heap *heap, size_t bytes, rp_extent **out) {
   return RP_OK;
 }
 
+static bool is_free(const rp_extent *extent) { return extent && !extent->taken; }
+
 void rp_heap_give(rp_heap *heap, rp_extent *extent) {
   heap->taken -= extent->bytes;
-  if (extent->before && !extent->before->taken) {
-    rp_extent *left = extent->before;
-    unlink_free(heap, left);
-    join(heap, left, extent);
-    extent = left;
+  bool before = is_free(extent->before), after = is_free(extent->after);
+  if (before && after) {
+    unlink_free(heap, extent->before);
+    extent->before->bytes += extent->bytes;
+    extent->before->after = extent->after;
+    extent->after->before = extent->before;
+    join_after(heap, extent->before);
+    drop_node(heap, extent);
+  } else if (after) {
+    join_after(heap, extent);
+  } else if (before) {
+    join_before(heap, extent);
+  } else {
+    link_free(heap, extent);
   }
-  if (extent->after && !extent->after->taken) {
-    unlink_free(heap, extent->after);
-    join(heap, extent, extent->after);
-  }
-  link_free(heap, extent);
 }
 
 void rp_heap_close(rp_heap *heap) {

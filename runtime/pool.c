@@ -98,13 +98,17 @@ void rp_pool_shut(rp_pool *pool) { close_zones(pool); }
 
 /* ---- figures */
 
+static void note_peaks(rp_pool *pool) {
+  size_t reserved = 0;
+  for (int z = 0; z < RP_ZONES; z++) reserved += pool->arenas[z].committed;
+  if (reserved > pool->peak_reserved_all) pool->peak_reserved_all = reserved;
+}
+
 static void account(rp_pool *pool, rp_zone zone, size_t now) {
+  size_t all = pool->allocated_all += now - pool->allocated[zone];
   pool->allocated[zone] = now;
   if (now > pool->peak[zone]) pool->peak[zone] = now;
-  size_t all = 0, reserved = 0;
-  for (int z = 0; z < RP_ZONES; z++) all += pool->allocated[z], reserved += pool->arenas[z].committed;
   if (all > pool->peak_all) pool->peak_all = all;
-  if (reserved > pool->peak_reserved_all) pool->peak_reserved_all = reserved;
 }
 
 void rp_pool_figures(rp_pool *pool, rp_figures *out) {
@@ -112,9 +116,9 @@ void rp_pool_figures(rp_pool *pool, rp_figures *out) {
                       .copied = pool->copied, .skipped = pool->skipped};
   for (int z = 0; z < RP_ZONES; z++) {
     out->zones[z] = (rp_zone_figures){pool->allocated[z], pool->arenas[z].committed, pool->peak[z], pool->arenas[z].peak};
-    out->all.allocated += pool->allocated[z];
     out->all.reserved += pool->arenas[z].committed;
   }
+  out->all.allocated = pool->allocated_all;
   out->all.peak_allocated = pool->peak_all;
   out->all.peak_reserved = pool->peak_reserved_all;
   size_t free_bytes = 0, total = 0;
@@ -123,24 +127,38 @@ void rp_pool_figures(rp_pool *pool, rp_figures *out) {
 
 /* ---- blocks */
 
+/* Spare nodes have no tag, origin, base or host memory; the rest is set here. Clearing the whole would take as long again. */
 static rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, size_t bytes) {
   rp_block *block = pool->spare;
   if (block) pool->spare = block->next;
-  else if (!(block = rp_alloc(sizeof *block))) return NULL;
-  uint64_t now = ++pool->clock;
-  *block = (rp_block){.pool = rp_pool_retain(pool), .zone = zone, .state = state, .bytes = bytes,
-                      .id = ++pool->device->last_id, .stamp = now, .clock = now, .count = 1};
+  else if (!(block = rp_alloc_zero(1, sizeof *block))) return NULL;
+  block->pool = rp_pool_retain(pool);
+  block->extent = NULL;
+  block->next = NULL;
+  block->offset = 0;
+  block->bytes = bytes;
+  block->id = ++pool->device->last_id;
+  block->stamp = block->clock = ++pool->clock;
+  block->zone = zone;
+  block->state = state;
+  block->value = 0;
+  block->count = 1;
   pool->live_blocks++;
   return block;
+}
+
+static void drop_rare(rp_block *block) {
+  if (block->host) block->pool->device->ops->unmap(block->pool->device, block->host);
+  rp_free(block->tag);
+  rp_origin_release(block->origin);
+  rp_block_release(block->base);
+  block->host = NULL, block->tag = NULL, block->origin = NULL, block->base = NULL;
 }
 
 static void free_block(rp_block *block) {
   rp_pool *pool = block->pool;
   pool->live_blocks--;
-  if (block->host) pool->device->ops->unmap(pool->device, block->host);
-  rp_free(block->tag);
-  rp_origin_release(block->origin);
-  rp_block_release(block->base);
+  if (block->host || block->tag || block->origin || block->base) drop_rare(block);
   block->next = pool->spare;
   pool->spare = block;
   rp_pool_release(pool);
@@ -176,10 +194,12 @@ static rp_status describe_full(rp_pool *pool, rp_zone zone, size_t bytes) {
 /* Puts memory behind [from, to) of a zone, within the limit. */
 static rp_status commit(rp_pool *pool, rp_zone zone, size_t from, size_t to) {
   size_t reserved = 0, more = rp_arena_missing(&pool->arenas[zone], from, to);
+  if (!more) return rp_arena_commit(&pool->arenas[zone], from, to); /* refuses what lies beyond its addresses */
   for (int z = 0; z < RP_ZONES; z++) reserved += pool->arenas[z].committed;
-  if (more && (more > pool->limit || reserved > pool->limit - more))
+  if (more > pool->limit || reserved > pool->limit - more)
     return rp_fail(RP_NOMEM, "%zu more bytes do not fit into the limit", more);
-  return rp_arena_commit(&pool->arenas[zone], from, to);
+  RP_TRY(rp_arena_commit(&pool->arenas[zone], from, to));
+  return note_peaks(pool), RP_OK;
 }
 
 /* The same; when there is none, unmaps what nobody names and tries once more. */
@@ -194,7 +214,9 @@ static rp_status back(rp_pool *pool, rp_zone zone, size_t from, size_t to) {
 static rp_status take_extent(rp_pool *pool, rp_zone zone, size_t bytes, rp_extent **out) {
   rp_status status = rp_heap_take(&pool->heaps[zone], bytes, out);
   if (status != RP_OK) return describe_full(pool, zone, bytes);
-  status = back(pool, zone, (*out)->offset, (*out)->offset + (*out)->bytes);
+  size_t end = (*out)->offset + (*out)->bytes;
+  if (end <= pool->arenas[zone].solid) return RP_OK;
+  status = back(pool, zone, (*out)->offset, end);
   if (status != RP_OK) rp_heap_give(&pool->heaps[zone], *out);
   return status;
 }

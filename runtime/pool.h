@@ -61,7 +61,7 @@ struct rp_pool {
   rp_pool *next;             /* in the device's list */
   rp_arena arenas[RP_ZONES];
   rp_heap heaps[2];          /* tensors, slots */
-  size_t allocated[RP_ZONES], peak[RP_ZONES], peak_all, peak_reserved_all;
+  size_t allocated[RP_ZONES], allocated_all, peak[RP_ZONES], peak_all, peak_reserved_all;
   rp_block *spare;           /* block nodes to use again */
   rp_block **slots;          /* the present place of input i, counted; NULL where none */
   size_t slot_count, slot_room;
