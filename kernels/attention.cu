@@ -2,7 +2,8 @@
  * attention.cu - T5's attention: y = softmax(q . k + bias) v for each head. No 1/sqrt(size): T5 has none.
  *
  *   attend_self    one query a row; its key and value go into the caches at *position first, then it looks at all
- *                  positions up to and with its own
+ *                  positions up to and with its own. `beams` rows stand together and share what they have seen: with
+ *                  `origin`, position p of a row lies in the caches of row origin[row][p] of the group
  *   attend_cross   one query a row over the keys and values of the row's source, as many as the source is long; no bias
  *   attend_all     every position of a source over all positions of the source, both ways (encoder); rows of y past a
  *                  source's length are zero
@@ -10,8 +11,8 @@
  * Shapes, inner = heads * size: qkv [rows][3][inner] f32 (queries, keys, values side by side), q and y [rows][inner] f32,
  * keys and values [rows or sources][room][inner] of KV (f32, or f16: rounded to nearest even, saturated at 65504).
  * bias [2 * reach + 1][heads] f32, or null: row reach + (key position - query position), held inside the table.
- * position [1], lengths [sources] i32. Mistakes nobody can overlook: a position outside the caches or a source of length
- * 0 gives nan.
+ * position [1], lengths [sources] i32, origin [rows][room] u8 or null. Mistakes nobody can overlook: a position outside
+ * the caches, an origin from `beams` on or a source of length 0 gives nan.
  * Launch: any grid and block, shared = 4 * (CHUNK + 8 * max(threads of a block, size / 8 rounded up)) bytes.
  *
  * A block takes one query of one head at a time. Scores are made CHUNK at a time, a key a thread; a running maximum and
@@ -25,11 +26,28 @@ template <class T> struct view { /* one head's keys or values: position p begins
   T *p;
   size_t step;
   i32 packed; /* how much of a position may be read in packs */
+  const u8 *origin; /* not null: and origin[p] * row further on */
+  size_t row;
+  i32 beams;
 };
 
 template <class T> INLINE view<T> view_of (T *p, i32 size, i32 inner) {
-  view<T> v = {p, (size_t)inner, packable(p, inner) ? packable(p, size) : 0};
+  view<T> v = {p, (size_t)inner, packable(p, inner) ? packable(p, size) : 0, nullptr, 0, 0};
   return v;
+}
+
+template <class T> INLINE view<T> shared_view (T *p, i32 size, i32 inner, const u8 *origin, size_t row, i32 beams) {
+  view<T> v = view_of(p, size, inner);
+  v.origin = origin;
+  v.row = row;
+  v.beams = beams;
+  return v;
+}
+
+template <class T> INLINE bool known (const view<T> &v, i32 at) { return !v.origin || v.origin[at] < v.beams; }
+template <class T> INLINE T *place (const view<T> &v, i32 at) {
+  T *p = v.p + (size_t)at * v.step;
+  return v.origin && v.origin[at] < v.beams ? p + v.origin[at] * v.row : p;
 }
 
 template <class T> INLINE float8 piece (const T *p, i32 k, i32 packed, i32 n) {
@@ -53,12 +71,12 @@ template <class T> INLINE float score_keys (const view<const float> &q, const vi
   for (i32 i = (i32)THREAD; i < ((count + 7) & ~7); i += (i32)THREADS) {
     float s = -INF;
     if (i < count) {
-      const T *key = keys.p + (size_t)(first + i) * keys.step;
+      const T *key = place(keys, first + i);
       float8 sum = splat8(0);
       i32 k = 0;
       for (; k < packed; k += 8) sum = fma8(load8(q.p + k), load8(key + k), sum);
       for (; k < size; k += 8) sum = fma8(part8(q.p + k, size - k), part8(key + k, size - k), sum);
-      s = sum8(sum) + bias_at(b, first + i);
+      s = known(keys, first + i) ? sum8(sum) + bias_at(b, first + i) : NOT_A_NUMBER;
     }
     score[i] = s;
     most = s > most ? s : most;
@@ -93,7 +111,7 @@ template <int P, class T> INLINE void add_values (const view<T> &values, i32 siz
   float8 sum[P];
   UNROLL for (int j = 0; j < P; j++) sum[j] = keep == 0 ? splat8(0) : mul8(splat8(keep), load8(cell + j * 8));
   for (i32 i = group; i < count; i += groups) {
-    const T *value = values.p + (size_t)(first + i) * values.step;
+    const T *value = place(values, first + i);
     float8 s = splat8(score[i]);
     UNROLL for (int j = 0; j < P; j++) sum[j] = fma8(s, piece(value, d + j * 8, values.packed, size), sum[j]);
   }
@@ -142,7 +160,7 @@ template <class T> INLINE void keep (T *to, const float *from, i32 size) {
 }
 
 WAITS KERNEL void attend_self (float *y, KV *keys, KV *values, const float *qkv, const float *bias, const i32 *position,
-                               i32 rows, i32 heads, i32 size, i32 room, i32 reach) {
+                               const u8 *origin, i32 rows, i32 heads, i32 size, i32 room, i32 reach, i32 beams) {
   span mine = share(rows * heads);
   i32 inner = heads * size;
   wait_previous();
@@ -151,7 +169,7 @@ WAITS KERNEL void attend_self (float *y, KV *keys, KV *values, const float *qkv,
   bool inside = 0 <= at && at < room;
   for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / heads, head = item % heads;
-    size_t cache = (size_t)row * (size_t)room * (size_t)inner + (size_t)(head * size);
+    size_t step = (size_t)room * (size_t)inner, cache = (size_t)row * step + (size_t)(head * size);
     const float *q = qkv + (size_t)row * 3 * (size_t)inner + head * size;
     if (inside) {
       keep(keys + cache + (size_t)at * (size_t)inner, q + inner, size);
@@ -159,8 +177,11 @@ WAITS KERNEL void attend_self (float *y, KV *keys, KV *values, const float *qkv,
     }
     barrier();
     relative b = {bias, heads, head, reach, at};
-    attend(y + (size_t)row * (size_t)inner + head * size, view_of(q, size, inner), view_of<const KV>(keys + cache, size, inner),
-           view_of<const KV>(values + cache, size, inner), b, size, inside ? at + 1 : 0);
+    const u8 *from = origin ? origin + (size_t)row * (size_t)room : nullptr;
+    size_t group = origin ? cache - (size_t)(row % beams) * step : cache;
+    attend(y + (size_t)row * (size_t)inner + head * size, view_of(q, size, inner),
+           shared_view<const KV>(keys + group, size, inner, from, step, beams),
+           shared_view<const KV>(values + group, size, inner, from, step, beams), b, size, inside ? at + 1 : 0);
   }
 }
 

@@ -32,6 +32,8 @@ local m = {}
 ---@field bias reprise.Tensor f32 {2 * reach + 1, heads}
 ---@field lengths reprise.Tensor i32 {sources}
 ---@field position reprise.Tensor? i32 {1}, of a decoder
+---@field origin reprise.Tensor? u8 {rows, room}, of a decoder whose rows are beams: see ops.attend_self
+---@field beams integer? with origin
 
 ---@class reprise.Caches of one decoder layer, f32 or f16
 ---@field keys reprise.Tensor {rows, room, inner}
@@ -78,7 +80,8 @@ function m.cross_caches(hidden, w) return ops.linear(hidden, w.k), ops.linear(hi
 ---@return reprise.Tensor
 function m.decoder_layer(x, layer, c, caches)
   local w, cross = layer.self, layer.cross
-  local y = ops.attend_self(normed(x, { w.q, w.k, w.v }, w, c), caches.keys, caches.values, c.position, c.heads, c.bias)
+  local y = ops.attend_self(normed(x, { w.q, w.k, w.v }, w, c), caches.keys, caches.values, c.position, c.heads, c.bias,
+    c.origin, c.beams)
   x = ops.linear(y, w.o, { residual = x })
   y = ops.attend_cross(normed(x, cross.q, cross, c), caches.cross_keys, caches.cross_values, c.lengths, c.heads)
   return m.feed_forward(ops.linear(y, cross.o, { residual = x }), layer.ff, c)

@@ -215,6 +215,13 @@ local function reach_of(what, bias, heads)
   return rows // 2
 end
 
+local function check_origin(what, origin, rows, room, beams)
+  check_shape(what, "origin", origin, "u8", { rows, room })
+  if math.type(beams) ~= "integer" or beams < 1 or beams > 255 or rows % beams ~= 0 then
+    raise("%s: beams: 1 to 255 that divide %d rows are expected, got %s", what, rows, tostring(beams))
+  end
+end
+
 --- One step of self-attention: keys and values of x go into the caches at `position`, then each row looks back at all
 --- positions up to its own. A position outside the caches gives nan and changes nothing.
 ---@param qkv reprise.Tensor f32 {rows, 3 * inner}: queries, keys, values side by side
@@ -223,19 +230,23 @@ end
 ---@param position reprise.Tensor i32 {1}, from 0
 ---@param heads integer
 ---@param bias reprise.Tensor? {2 * reach + 1, heads}
+---@param origin reprise.Tensor? u8 {rows, room}: position p of a row lies in the caches of row origin[row][p] of its
+--- group
+---@param beams integer? rows a group, with origin
 ---@return reprise.Tensor f32 {rows, inner}
-function m.attend_self(qkv, keys, values, position, heads, bias)
+function m.attend_self(qkv, keys, values, position, heads, bias, origin, beams)
   local rows, wide = rows_of("attend_self", "qkv", qkv)
   local inner, device = wide // 3, qkv.device
   check_shape("attend_self", "qkv", qkv, "f32", { rows, 3 * inner })
   local size = check_heads("attend_self", heads, inner)
   local room = check_caches("attend_self", keys, values, rows, inner)
   check_shape("attend_self", "position", position, "i32", { 1 })
+  if origin then check_origin("attend_self", origin, rows, room, beams) end
   local reach, block = reach_of("attend_self", bias, heads), attend_block(device)
   local y = core.empty({ rows, inner }, "f32", device)
   kernel(device, "attention.cu", "attend_self", "KV", CACHES[keys.dtype]) {
     grid = grid(device, rows * heads, 16), block = block, shared = attend_shared(block, size),
-    y, keys, values, qkv, bias or false, position, rows, heads, size, room, reach,
+    y, keys, values, qkv, bias or false, position, origin or false, rows, heads, size, room, reach, beams or 1,
   }
   return y
 end

@@ -59,6 +59,42 @@ helper.each_device(function(name)
 
     it("fits any number of positions", function() check({ heads = 1, size = 16 }, "f32", 1, 2050, 2047) end)
 
+    -- Two groups of three rows; each position of a row lies in the caches of some row of its group.
+    for _, dtype in ipairs { "f32", "f16" } do
+      it("gathers positions from the caches of the rows of its group, of " .. dtype, function()
+        local c, rows, beams, room, at = { heads = 2, size = 24 }, 6, 3, 7, 5
+        local inner = c.heads * c.size
+        local keys = reference.tensor(random, { rows, room, inner }, dtype, dev)
+        local values = reference.tensor(random, { rows, room, inner }, dtype, dev)
+        local bias, qkv = reference.tensor(random, { 2 * REACH + 1, c.heads }, "f32", dev, 2), nil
+        qkv = reference.tensor(random, { rows, 3 * inner }, "f32", dev, 1.5)
+        local position, origin = rp.full({ 1 }, at, "i32", dev), {}
+        local own_keys, own_values = rp.zeros({ rows, room, inner }, dtype, dev), rp.zeros({ rows, room, inner }, dtype, dev)
+        for r = 0, rows - 1 do
+          origin[r + 1] = {}
+          for p = 0, room - 1 do
+            local from = (r * 5 + p * 7) % beams
+            if p == at then from = r % beams end
+            origin[r + 1][p + 1] = from
+            local row = r // beams * beams + from
+            own_keys[r + 1][p + 1]:copy(keys[row + 1][p + 1])
+            own_values[r + 1][p + 1]:copy(values[row + 1][p + 1])
+          end
+        end
+        local y = ops.attend_self(qkv, keys, values, position, c.heads, bias, rp.tensor(origin, "u8", dev), beams)
+        assert.is_true(y:equal(ops.attend_self(qkv, own_keys, own_values, position, c.heads, bias)))
+      end)
+    end
+
+    it("answers an origin outside the group with nan", function()
+      local qkv = rp.full({ 2, 24 }, 1, "f32", dev)
+      local keys, values = rp.zeros({ 2, 2, 8 }, "f32", dev), rp.zeros({ 2, 2, 8 }, "f32", dev)
+      local y = ops.attend_self(qkv, keys, values, rp.full({ 1 }, 1, "i32", dev), 1, nil,
+        rp.tensor({ { 0, 0 }, { 2, 1 } }, "u8", dev), 2):totable()
+      assert.near(1 / (1 + math.exp(-8)), y[1][1], BOUND)
+      assert.is_true(y[2][1] ~= y[2][1])
+    end)
+
     it("saturates what does not fit into f16", function()
       local qkv = rp.full({ 1, 24 }, 1e6, "f32", dev)
       local keys, values = rp.zeros({ 1, 2, 8 }, "f16", dev), rp.zeros({ 1, 2, 8 }, "f16", dev)
