@@ -52,28 +52,30 @@ static void check_element(lua_State *L, int arg, rp_dtype dtype, rp_number numbe
   if (rp_number_store(rp_dtype_type(dtype), number, out) != RP_OK) rp_argument_error(L, arg, "%s", rp_message());
 }
 
-/* full(shape, value, dtype, place) */
-static int full(lua_State *L) {
+/* A tensor full of `value`, which is argument `value_arg`; dtype and place follow from `rest` on. */
+static int filled(lua_State *L, rp_number value, int value_arg, int rest) {
   int64_t shape[RP_RANK];
   unsigned char element[8];
-  lua_settop(L, 4);
   int rank = rp_check_shape(L, 1, shape);
-  rp_number value = rp_check_number(L, 2);
-  rp_dtype dtype = rp_opt_dtype(L, 3, RP_F32);
-  check_element(L, 2, dtype, value, element);
-  rp_pool *pool = rp_check_pool(L, 4);
+  rp_dtype dtype = rp_opt_dtype(L, rest, RP_F32);
+  check_element(L, value_arg, dtype, value, element);
+  rp_pool *pool = rp_check_pool(L, rest + 1);
   rp_tensor *x = rp_push_tensor(L);
   RP_CALL(L, rp_tensor_empty(pool, dtype, rank, shape, x));
   rp_check(L, rp_tensor_fill(x, element));
   return 1;
 }
 
+/* full(shape, value, dtype, place) */
+static int full(lua_State *L) {
+  lua_settop(L, 4);
+  return filled(L, rp_check_number(L, 2), 2, 3);
+}
+
 /* zeros(shape, dtype, place) */
 static int zeros(lua_State *L) {
   lua_settop(L, 3);
-  lua_pushinteger(L, 0);
-  lua_insert(L, 2);
-  return full(L);
+  return filled(L, (rp_number){.is_integer = true}, 1, 2);
 }
 
 /* arange(n, dtype, place): 0 .. n - 1; dtype i32 unless given */
@@ -192,6 +194,7 @@ static int totable(lua_State *L) {
 static int item(lua_State *L) {
   rp_tensor *x = rp_check_tensor(L, 1);
   unsigned char element[8];
+  if (rp_tensor_recording(x)) return rp_error(L, "reading values: not allowed during capture");
   if (rp_tensor_elements(x) != 1) return rp_error(L, "reading the item of a tensor: it has %d elements, not one", (int)rp_tensor_elements(x));
   RP_CALL(L, rp_tensor_read(x, element));
   rp_push_number(L, rp_number_load(rp_dtype_type(x->dtype), element));

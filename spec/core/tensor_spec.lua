@@ -62,6 +62,7 @@ helper.each_device(function(name)
 
     it("refuses what is no shape, dtype or device in one sentence", function()
       assert.error_matches(function() rp.empty({ 2 }, "f8", dev) end, "unknown dtype 'f8': expected f32, f16, bf16, i32, i64 or u8")
+      assert.error_matches(function() rp.zeros({ 2 }, "f8", dev) end, "bad argument #2 to 'zeros' %(unknown dtype 'f8'")
       assert.error_matches(function() rp.empty({ -1 }, "f32", dev) end, "dimension 1 is negative")
       assert.error_matches(function() rp.empty({ 1.5 }, "f32", dev) end, "dimension 1 of the shape: integer expected")
       assert.error_matches(function() rp.empty("x", "f32", dev) end, "shape %(a table of integers%) expected, got string")
