@@ -1,0 +1,329 @@
+/*
+ * beam.cu - beam search on the device: the lists of running and finished hypotheses, moved on by a captured step.
+ *
+ *   begin     a new search: prompts, empty lists
+ *   search    the last node of a step: the best k continuations of each source become running and finished beams
+ *   follow    beams that the host chose: rows take over what their parents have seen
+ *   collect   the ids of finished hypotheses, read backwards along their parents
+ *
+ * A step, for each source by itself (score and end of a hypothesis as transformers 5.17 computes them):
+ *   1. the k best of a = score of the row + log p(id) over all rows and ids are the candidates, ids of row b being
+ *      b * vocab + id: of equal sums the lower is better
+ *   2. an end id, or the last position, is a hit; the best `beams` by a + (hit ? -1e9 : 0) run on
+ *   3. a hit of rank < beams finishes with a / n^length_penalty, others with that - 1e9, n new tokens; the best `beams` of
+ *      the finished and the candidates are finished, old before new
+ *   4. the source closes when its best running score, divided likewise, cannot beat the worst finished one, when enough
+ *      are finished and early_stopping is true, or when all candidates are hits. Once closed nothing of it changes
+ * Real is what did not come from the -1e9 of rows that only fill the list. Nothing is copied but a byte a row and
+ * position (origin): keys and values stay where they were written.
+ *
+ * Shapes: beam.cuh; keys, ids, most, sums, seen: candidates.cu; parents of follow [rows] i32.
+ * Launch: any grid and block; search: shared = 4 * (3 * tile + tile / 8 + 5 * k + 12 * beams), tile a multiple of eight
+ * greater than k; the others none. A block takes a source.
+ */
+#include "beam.cuh"
+
+static const float FAR = -1.0e9f;
+
+INLINE bool is_end (const i32 *ends, i32 count, i32 id) {
+  bool found = false;
+  for (i32 i = 0; i < count; i++) found |= ends[i] == id;
+  return found;
+}
+
+/* ---- starting ---- */
+
+/* prompt [sources][PROMPT]. Sources from `live` on are closed: they fill a bucket. */
+WAITS KERNEL void begin (float *scores, i32 *lists, i32 *open, i32 *token, i32 *tokens, u8 *origin, const i32 *prompt,
+                         const i32 *control, i32 sources, i32 live, i32 beams, i32 room) {
+  span mine = share(sources * beams);
+  wait_previous();
+  release_next();
+  for (i32 row = mine.first + (i32)THREAD; row < mine.last; row += (i32)THREADS) {
+    i32 source = row / beams, beam = row % beams, length = control[PROMPT];
+    scores[(source * 2 + 0) * beams + beam] = beam ? FAR : 0;
+    scores[(source * 2 + 1) * beams + beam] = FAR;
+    for (i32 l = 0; l < LISTS; l++) lists[(source * LISTS + l) * beams + beam] = l == REAL && beam == 0;
+    if (beam == 0) open[source] = source < live;
+    for (i32 p = 0; p < length; p++) tokens[(size_t)row * (size_t)room + (size_t)p] = prompt[source * length + p];
+    token[row] = prompt[source * length];
+    origin[(size_t)row * (size_t)room] = (u8)beam;
+  }
+}
+
+/* ---- the table of origins ---- */
+
+/* Rows row .. row + beams - 1 of origin take over positions 0 .. count-1 of their parents; a parent out of range gives
+ * 255, which attention answers with nan. A thread takes a position of all rows. */
+template <int MOST, class P> INLINE void take_over (u8 *origin, P parent, i32 row, i32 beams, i32 room, i32 count) {
+  u8 old[MOST];
+  u8 *rows = origin + (size_t)row * (size_t)room;
+  for (i32 p = (i32)THREAD; p < count; p += (i32)THREADS) {
+    for (i32 b = 0; b < beams; b++) old[b] = rows[(size_t)b * (size_t)room + (size_t)p];
+    for (i32 b = 0; b < beams; b++) {
+      i32 from = parent(b);
+      rows[(size_t)b * (size_t)room + (size_t)p] = 0 <= from && from < beams ? old[from] : (u8)255;
+    }
+  }
+}
+
+/* Before a step at *position: each row goes on from row parents[row] of its source; beams at most 255. */
+WAITS KERNEL void follow (u8 *origin, const i32 *position, const i32 *parents, i32 rows, i32 beams, i32 room) {
+  span mine = share(rows / beams);
+  wait_previous();
+  release_next();
+  i32 at = *position;
+  for (i32 source = mine.first; source < mine.last && 0 <= at && at < room; source++) {
+    const i32 *parent = parents + source * beams;
+    take_over<255>(origin, [&] (i32 b) { return parent[b]; }, source * beams, beams, room, at);
+    for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS)
+      origin[(size_t)(source * beams + b) * (size_t)room + (size_t)at] = (u8)b;
+  }
+}
+
+/* ---- one step of one source ---- */
+
+struct inputs { /* what candidates made, and what it was told */
+  const float *keys, *most, *sums, *seen, *factor;
+  const i32 *ids, *control, *ends, *tokens;
+  const u8 *origin;
+  i32 beams, room, vocab, parts, k;
+};
+
+struct place { /* of a source in shared memory, and what is found there */
+  float *key, *a, *run, *ended, *row_most, *row_log, *scores;
+  i32 *name, *flat, *hit, *lists, *next, *kept;
+  top_space space;
+  i32 tile, source, count; /* count: new tokens with the one that is chosen now */
+};
+
+INLINE place place_at (float *memory, i32 tile, i32 k, i32 beams) {
+  place p = {};
+  float *at = memory;
+  auto some = [&] (i32 n) { at += n; return at - n; };
+  auto whole = [&] (i32 n) { return (i32 *)some(n); };
+  p.key = some(tile);
+  p.name = whole(tile);
+  p.space.list = whole(tile);
+  p.space.most = some(tile / 8);
+  p.tile = tile;
+  p.a = some(k), p.run = some(k), p.ended = some(k + beams), p.flat = whole(k), p.hit = whole(k);
+  p.row_most = some(beams), p.row_log = some(beams), p.scores = some(2 * beams), p.lists = whole(LISTS * beams);
+  p.next = whole(beams), p.kept = whole(beams);
+  return p;
+}
+
+/* The lists as they were, and log-softmax's constants of each row from those of its parts; a warp takes a row. */
+INLINE void read_source (const place &p, const inputs &in, const float *scores, const i32 *lists) {
+  for (i32 i = (i32)THREAD; i < 2 * in.beams; i += (i32)THREADS) p.scores[i] = scores[p.source * 2 * in.beams + i];
+  for (i32 i = (i32)THREAD; i < LISTS * in.beams; i += (i32)THREADS) p.lists[i] = lists[p.source * LISTS * in.beams + i];
+  for (i32 b = (i32)WARP; in.parts > 1 && b < in.beams; b += (i32)WARPS) {
+    size_t row = (size_t)(p.source * in.beams + b) * (size_t)in.parts;
+    float most = -INF, sum = 0;
+    for (i32 i = (i32)LANE; i < in.parts; i += LANES) most = in.most[row + (size_t)i] > most ? in.most[row + (size_t)i] : most;
+    most = warp_max(most);
+    for (i32 i = (i32)LANE; i < in.parts; i += LANES) sum += in.sums[row + (size_t)i] * expf(in.most[row + (size_t)i] - most);
+    sum = warp_sum(sum);
+    if (LANE == 0) {
+      p.row_most[b] = most;
+      p.row_log[b] = logf(sum);
+    }
+  }
+  barrier();
+}
+
+/* Entry e of all that rows offer: the best of their parts, then ids under the penalty. */
+INLINE void read_entry (const place &p, const inputs &in, i32 e, float *key, i32 *name) {
+  i32 each = in.parts * in.k, offered = in.beams * each, length = in.control[POSITION] + 1;
+  bool seen = e >= offered;
+  i32 b = seen ? (e - offered) / length : e / each, i = seen ? (e - offered) % length : e % each;
+  i32 row = p.source * in.beams + b;
+  float x = seen ? in.seen[(size_t)row * (size_t)in.room + (size_t)i] : in.keys[(size_t)row * (size_t)each + (size_t)i];
+  i32 id = seen ? token_at(row_at(in.tokens, in.origin, row, in.beams, in.room), i) : in.ids[(size_t)row * (size_t)each + (size_t)i];
+  if (in.parts > 1) {
+    x = (x - p.row_most[b]) - p.row_log[b];
+    if (seen) x = penalized(x, in.factor[0]);
+    x += p.scores[b];
+  }
+  *key = x;
+  *name = x > -INF ? b * in.vocab + id : NOBODY;
+}
+
+/* p.a and p.flat: the candidates in order, as many tiles as it takes; the best so far stand before the next ones. */
+INLINE void find_candidates (const place &p, const inputs &in) {
+  i32 k = in.k, all = in.beams * in.parts * k;
+  if (in.parts > 1 && in.factor[0] != 1) all += in.beams * (in.control[POSITION] + 1);
+  for (i32 i = (i32)THREAD; i < k; i += (i32)THREADS) p.a[i] = -INF, p.flat[i] = NOBODY;
+  barrier();
+  for (i32 first = 0; first < all; first += p.tile - k) {
+    i32 here = all - first < p.tile - k ? all - first : p.tile - k, padded = (k + here + 7) & ~7;
+    for (i32 i = (i32)THREAD; i < padded; i += (i32)THREADS)
+      if (i < k) p.key[i] = p.a[i], p.name[i] = p.flat[i];
+      else if (i < k + here) read_entry(p, in, first + i - k, p.key + i, p.name + i);
+      else p.key[i] = -INF, p.name[i] = NOBODY;
+    barrier();
+    top(p.key, padded, k, p.space, [&] (i32 i) { return p.name[i]; }, [&] (i32 rank, i32 i) {
+      p.a[rank] = p.key[i];
+      p.flat[rank] = p.name[i];
+    });
+  }
+}
+
+/* A candidate's parent and id; one that is not there is id 0 of the first. */
+INLINE i32 beam_of (const place &p, const inputs &in, i32 j) { return p.flat[j] == NOBODY ? 0 : p.flat[j] / in.vocab; }
+INLINE i32 id_of (const place &p, const inputs &in, i32 j) { return p.flat[j] == NOBODY ? 0 : p.flat[j] % in.vocab; }
+
+/* hit, and the keys of the two orders: run over the candidates, ended over the finished and then the candidates. */
+INLINE void judge (const place &p, const inputs &in) {
+  i32 longest = in.control[PROMPT] + p.count >= in.control[LONGEST];
+  for (i32 i = (i32)THREAD; i < in.k + in.beams; i += (i32)THREADS) {
+    i32 j = i - in.beams;
+    if (j < 0) {
+      p.ended[i] = p.scores[in.beams + i];
+      continue;
+    }
+    float a = p.a[j];
+    p.hit[j] = longest || is_end(in.ends, in.control[END_COUNT], id_of(p, in, j));
+    p.run[j] = a + (p.hit[j] ? FAR : 0.0f);
+    p.ended[i] = (a > -INF ? a / in.factor[p.count] : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
+  }
+  barrier();
+}
+
+/* at[rank] = i for the best `most` of n keys; of equal ones the first is better. */
+INLINE void rank_all (const float *key, i32 n, i32 most, i32 *at) {
+  for (i32 i = (i32)THREAD; i < n; i += (i32)THREADS) {
+    i32 rank = 0;
+    for (i32 j = 0; j < n; j++) rank += key[j] > key[i] || (key[j] == key[i] && j < i);
+    if (rank < most) at[rank] = i;
+  }
+}
+
+/* Writes place r of both lists. */
+INLINE void write_place (const place &p, const inputs &in, i32 r, float *scores, i32 *lists) {
+  i32 beams = in.beams, j = p.next[r], i = p.kept[r], *list = lists + p.source * LISTS * beams + r;
+  float *score = scores + p.source * 2 * beams + r;
+  score[0] = p.run[j];
+  score[beams] = p.ended[i];
+  list[REAL * beams] = p.lists[REAL * beams + beam_of(p, in, j)] && p.a[j] > -INF;
+  i32 c = i - beams, from = c < 0 ? 0 : beam_of(p, in, c);
+  i32 real = c >= 0 && c < beams && p.lists[REAL * beams + from] && p.a[c] > -INF;
+  list[FINISHED * beams] = c < 0 ? p.lists[FINISHED * beams + i] : p.hit[c] && c < beams ? 1 + 2 * real : 0;
+  list[AT * beams] = c < 0 ? p.lists[AT * beams + i] : in.control[POSITION];
+  list[BEAM * beams] = c < 0 ? p.lists[BEAM * beams + i] : from;
+  list[TOKEN * beams] = c < 0 ? p.lists[TOKEN * beams + i] : id_of(p, in, c);
+}
+
+struct memory_of { i32 *token, *tokens; u8 *parents, *origin; }; /* what beams leave behind */
+
+INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
+  i32 beams = in.beams, at = in.control[POSITION], first = p.source * beams;
+  take_over<16>(m.origin, [&] (i32 b) { return beam_of(p, in, p.next[b]); }, first, beams, in.room, at + 1);
+  for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS) {
+    size_t next = (size_t)(first + b) * (size_t)in.room + (size_t)at + 1;
+    i32 id = id_of(p, in, p.next[b]);
+    m.token[first + b] = id;
+    if (at + 1 >= in.room) continue;
+    m.tokens[next] = id;
+    m.parents[next] = (u8)beam_of(p, in, p.next[b]);
+    m.origin[next] = (u8)b;
+  }
+}
+
+/* May the source still improve? By one thread, from the new lists. */
+INLINE i32 stays_open (const place &p, const inputs &in, const float *scores, const i32 *lists) {
+  const float *score = scores + p.source * 2 * in.beams;
+  i32 full = 1, all_hit = 1, horizon = in.control[HORIZON];
+  float worst = INF;
+  for (i32 b = 0; b < in.beams; b++) {
+    full &= lists[(p.source * LISTS + FINISHED) * in.beams + b] & 1;
+    worst = score[in.beams + b] < worst ? score[in.beams + b] : worst;
+  }
+  for (i32 j = 0; j < in.k; j++) all_hit &= p.hit[j];
+  float best = score[0] / in.factor[horizon ? horizon : p.count];
+  return !all_hit && !(full && in.control[STOP_EARLY]) && best > (full ? worst : FAR);
+}
+
+INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *lists, i32 *open, const memory_of &m) {
+  read_source(p, in, scores, lists);
+  find_candidates(p, in);
+  judge(p, in);
+  rank_all(p.run, in.k, in.beams, p.next);
+  rank_all(p.ended, in.k + in.beams, in.beams, p.kept);
+  barrier();
+  for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) write_place(p, in, r, scores, lists);
+  write_rows(p, in, m);
+  barrier();
+  if (THREAD == 0) open[p.source] = stays_open(p, in, scores, lists);
+  barrier();
+}
+
+/* ---- the whole step ---- */
+
+/* While a prompt is read: its next token, for every row of a source. */
+INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
+  for (i32 b = (i32)THREAD; b < in.beams; b += (i32)THREADS) {
+    size_t next = (size_t)(source * in.beams + b) * (size_t)in.room + (size_t)in.control[POSITION] + 1;
+    m.token[source * in.beams + b] = in.tokens[next];
+    m.origin[next] = (u8)b;
+  }
+}
+
+/* The block that arrives last moves the position on, sees whether any source is open, and tells the host. */
+INLINE void finish_step (i32 *control, const i32 *open, i32 sources, u64 *words) {
+  float still = 0;
+  for (i32 s = (i32)THREAD; s < sources; s += (i32)THREADS) still += open[s] ? 1.0f : 0.0f;
+  still = block_sum(still);
+  if (THREAD) return;
+  control[POSITION]++;
+  control[DONE] = still == 0;
+  publish(words, (u32)control[EPOCH] << 16 | (u32)control[POSITION], still == 0);
+}
+
+WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, const float *sums, const float *seen,
+                          const float *factor, const i32 *ends, i32 *control, float *scores, i32 *lists, i32 *open,
+                          i32 *token, i32 *tokens, u8 *parents, u8 *origin, u64 *words, i32 sources, i32 beams, i32 room,
+                          i32 vocab, i32 parts, i32 k, i32 tile) {
+  DYNAMIC(float, memory);
+  inputs in = {keys, most, sums, seen, factor, ids, control, ends, tokens, origin, beams, room, vocab, parts, k};
+  memory_of m = {token, tokens, parents, origin};
+  place p = place_at(memory, tile, k, beams);
+  span mine = share(sources);
+  wait_previous();
+  release_next();
+  if (control[DONE]) return;
+  bool reading = control[POSITION] + 1 < control[PROMPT];
+  p.count = control[POSITION] + 2 - control[PROMPT];
+  for (p.source = mine.first; p.source < mine.last; p.source++) {
+    if (reading) read_on(p.source, in, m);
+    else if (open[p.source]) move_source(p, in, scores, lists, open, m);
+  }
+  if (last_block((u32 *)control + ARRIVED)) finish_step(control, open, sources, words);
+}
+
+/* ---- results ---- */
+
+/* ids [sources][wanted][room] and, for each, counts [sources][wanted][2]: how many ids without prompt and end id (-1: it
+ * is not real), and 1 if an end id ended it. */
+WAITS KERNEL void collect (i32 *ids, i32 *counts, const i32 *lists, const i32 *tokens, const u8 *parents, const i32 *control,
+                           const i32 *ends, i32 sources, i32 wanted, i32 beams, i32 room) {
+  span mine = share(sources * wanted);
+  wait_previous();
+  release_next();
+  for (i32 item = mine.first + (i32)THREAD; item < mine.last; item += (i32)THREADS) {
+    i32 source = item / wanted;
+    const i32 *list = lists + source * LISTS * beams + item % wanted;
+    i32 at = list[AT * beams], beam = list[BEAM * beams], last = list[TOKEN * beams], prompt = control[PROMPT];
+    bool ended = is_end(ends, control[END_COUNT], last);
+    i32 *to = ids + (size_t)item * (size_t)room;
+    bool real = list[FINISHED * beams] == 3;
+    counts[item * 2] = real ? at + 1 - prompt + !ended : -1;
+    counts[item * 2 + 1] = ended;
+    if (real && !ended) to[at + 1 - prompt] = last;
+    for (; real && at >= prompt; at--) {
+      size_t node = (size_t)(source * beams + beam) * (size_t)room + (size_t)at;
+      to[at - prompt] = tokens[node];
+      beam = parents[node];
+    }
+  }
+}
