@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-
 /* ---- errors */
 
 /* Is this chunk a part of the library? Its frames are not what a user wants to read. */
