@@ -1,6 +1,7 @@
 -- checkpoint.lua - the tiny checkpoints of spec/fixtures/t5: expected values, comparisons, and variants of their files.
 
 local core = require "reprise.core"
+local rp = require "reprise"
 local helper = require "spec.helper"
 local stored = require "spec.support.safetensors"
 
@@ -70,6 +71,42 @@ end
 --- Adds a copy of an entry under another name.
 function m.repeated(entries, entry, name)
   table.insert(entries, { name = name, dtype = entry.dtype, shape = entry.shape, data = entry.data })
+end
+
+--- Log-probabilities (id + 1) of what follows a row of tokens, by a session of its own: no search, no capture of one.
+function m.follower(model, source)
+  local judge = require "spec.support.search"
+  return function(row)
+    local s <close> = model:open(source, { max_new_tokens = 16 })
+    local logits
+    for _, id in ipairs(row) do logits = s:step(rp.tensor({ id }, "i32", model.device)) end
+    return judge.log_softmax(logits:totable()[1])
+  end
+end
+
+--- The step of a search in plain Lua over `count` beams; each row is read from its start again.
+function m.step(model, source, count)
+  local sources = {}
+  for b = 1, count do sources[b] = source end
+  return function(running)
+    local s <close> = model:open(sources, { max_new_tokens = 16 })
+    local logits
+    for t = 1, #running[1].row do
+      local ids = {}
+      for b = 1, count do ids[b] = running[b].row[t] end
+      logits = s:step(rp.tensor(ids, "i32", model.device))
+    end
+    return logits:totable()
+  end
+end
+
+--- What such a search found, without prompt and end.
+function m.hypotheses(judged, prompt)
+  local out = {}
+  for n, h in ipairs(judged) do
+    out[n] = { ids = table.move(h.row, prompt + 1, #h.row - (h.ended and 1 or 0), 1, {}), score = h.f }
+  end
+  return out
 end
 
 local function from_f16(bits)
