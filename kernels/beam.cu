@@ -85,16 +85,30 @@ WAITS KERNEL void follow (u8 *origin, const i32 *position, const i32 *parents, i
 
 struct inputs { /* what candidates made, and what it was told */
   const float *keys, *most, *sums, *seen, *factor;
-  const i32 *ids, *control, *ends, *tokens;
+  const i32 *ids, *ends, *tokens;
   const u8 *origin;
   i32 beams, room, vocab, parts, k;
+  i32 position, prompt, longest, early, horizon, end_count; /* of control */
+  i32 count; /* new tokens with the one that is chosen now */
+  float penalty;
 };
+
+INLINE void read_control (inputs &in, const i32 *control) {
+  in.position = control[POSITION];
+  in.prompt = control[PROMPT];
+  in.longest = control[LONGEST];
+  in.early = control[STOP_EARLY];
+  in.horizon = control[HORIZON];
+  in.end_count = control[END_COUNT];
+  in.penalty = in.factor[0];
+  in.count = in.position + 2 - in.prompt;
+}
 
 struct place { /* of a source in shared memory, and what is found there */
   float *key, *a, *run, *ended, *row_most, *row_log, *scores;
   i32 *name, *flat, *hit, *lists, *next, *kept;
   top_space space;
-  i32 tile, source, count; /* count: new tokens with the one that is chosen now */
+  i32 tile, source;
 };
 
 INLINE place place_at (float *memory, i32 tile, i32 k, i32 beams) {
@@ -134,7 +148,7 @@ INLINE void read_source (const place &p, const inputs &in, const float *scores, 
 
 /* Entry e of all that rows offer: the best of their parts, then ids under the penalty. */
 INLINE void read_entry (const place &p, const inputs &in, i32 e, float *key, i32 *name) {
-  i32 each = in.parts * in.k, offered = in.beams * each, length = in.control[POSITION] + 1;
+  i32 each = in.parts * in.k, offered = in.beams * each, length = in.position + 1;
   bool seen = e >= offered;
   i32 b = seen ? (e - offered) / length : e / each, i = seen ? (e - offered) % length : e % each;
   i32 row = p.source * in.beams + b;
@@ -142,7 +156,7 @@ INLINE void read_entry (const place &p, const inputs &in, i32 e, float *key, i32
   i32 id = seen ? token_at(row_at(in.tokens, in.origin, row, in.beams, in.room), i) : in.ids[(size_t)row * (size_t)each + (size_t)i];
   if (in.parts > 1) {
     x = (x - p.row_most[b]) - p.row_log[b];
-    if (seen) x = penalized(x, in.factor[0]);
+    if (seen) x = penalized(x, in.penalty);
     x += p.scores[b];
   }
   *key = x;
@@ -152,7 +166,7 @@ INLINE void read_entry (const place &p, const inputs &in, i32 e, float *key, i32
 /* p.a and p.flat: the candidates in order, as many tiles as it takes; the best so far stand before the next ones. */
 INLINE void find_candidates (const place &p, const inputs &in) {
   i32 k = in.k, all = in.beams * in.parts * k;
-  if (in.parts > 1 && in.factor[0] != 1) all += in.beams * (in.control[POSITION] + 1);
+  if (in.parts > 1 && in.penalty != 1) all += in.beams * (in.position + 1);
   for (i32 i = (i32)THREAD; i < k; i += (i32)THREADS) p.a[i] = -INF, p.flat[i] = NOBODY;
   barrier();
   for (i32 first = 0; first < all; first += p.tile - k) {
@@ -175,7 +189,8 @@ INLINE i32 id_of (const place &p, const inputs &in, i32 j) { return p.flat[j] ==
 
 /* hit, and the keys of the two orders: run over the candidates, ended over the finished and then the candidates. */
 INLINE void judge (const place &p, const inputs &in) {
-  i32 longest = in.control[PROMPT] + p.count >= in.control[LONGEST];
+  i32 longest = in.prompt + in.count >= in.longest;
+  float divisor = in.factor[in.count];
   for (i32 i = (i32)THREAD; i < in.k + in.beams; i += (i32)THREADS) {
     i32 j = i - in.beams;
     if (j < 0) {
@@ -183,9 +198,9 @@ INLINE void judge (const place &p, const inputs &in) {
       continue;
     }
     float a = p.a[j];
-    p.hit[j] = longest || is_end(in.ends, in.control[END_COUNT], id_of(p, in, j));
+    p.hit[j] = longest || is_end(in.ends, in.end_count, id_of(p, in, j));
     p.run[j] = a + (p.hit[j] ? FAR : 0.0f);
-    p.ended[i] = (a > -INF ? a / in.factor[p.count] : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
+    p.ended[i] = (a > -INF ? a / divisor : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
   }
   barrier();
 }
@@ -209,7 +224,7 @@ INLINE void write_place (const place &p, const inputs &in, i32 r, float *scores,
   i32 c = i - beams, from = c < 0 ? 0 : beam_of(p, in, c);
   i32 real = c >= 0 && c < beams && p.lists[REAL * beams + from] && p.a[c] > -INF;
   list[FINISHED * beams] = c < 0 ? p.lists[FINISHED * beams + i] : p.hit[c] && c < beams ? 1 + 2 * real : 0;
-  list[AT * beams] = c < 0 ? p.lists[AT * beams + i] : in.control[POSITION];
+  list[AT * beams] = c < 0 ? p.lists[AT * beams + i] : in.position;
   list[BEAM * beams] = c < 0 ? p.lists[BEAM * beams + i] : from;
   list[TOKEN * beams] = c < 0 ? p.lists[TOKEN * beams + i] : id_of(p, in, c);
 }
@@ -217,7 +232,7 @@ INLINE void write_place (const place &p, const inputs &in, i32 r, float *scores,
 struct memory_of { i32 *token, *tokens; u8 *parents, *origin; }; /* what beams leave behind */
 
 INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
-  i32 beams = in.beams, at = in.control[POSITION], first = p.source * beams;
+  i32 beams = in.beams, at = in.position, first = p.source * beams;
   take_over<16>(m.origin, [&] (i32 b) { return beam_of(p, in, p.next[b]); }, first, beams, in.room, at + 1);
   for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS) {
     size_t next = (size_t)(first + b) * (size_t)in.room + (size_t)at + 1;
@@ -230,18 +245,21 @@ INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
   }
 }
 
-/* May the source still improve? By one thread, from the new lists. */
-INLINE i32 stays_open (const place &p, const inputs &in, const float *scores, const i32 *lists) {
-  const float *score = scores + p.source * 2 * in.beams;
-  i32 full = 1, all_hit = 1, horizon = in.control[HORIZON];
-  float worst = INF;
-  for (i32 b = 0; b < in.beams; b++) {
-    full &= lists[(p.source * LISTS + FINISHED) * in.beams + b] & 1;
-    worst = score[in.beams + b] < worst ? score[in.beams + b] : worst;
-  }
-  for (i32 j = 0; j < in.k; j++) all_hit &= p.hit[j];
-  float best = score[0] / in.factor[horizon ? horizon : p.count];
-  return !all_hit && !(full && in.control[STOP_EARLY]) && best > (full ? worst : FAR);
+/* Did place r of the finished list finish? */
+INLINE bool finished_at (const place &p, const inputs &in, i32 r) {
+  i32 i = p.kept[r], c = i - in.beams;
+  return c < 0 ? p.lists[FINISHED * in.beams + i] & 1 : p.hit[c] && c < in.beams;
+}
+
+/* May the source still improve? The same in all threads. */
+INLINE bool stays_open (const place &p, const inputs &in) {
+  float best = p.run[p.next[0]] / in.factor[in.horizon ? in.horizon : in.count], worst = p.ended[p.kept[in.beams - 1]];
+  float missing = 0, going = 0; /* places of the finished list, candidates that did not hit */
+  for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) missing += finished_at(p, in, r) ? 0.0f : 1.0f;
+  for (i32 j = (i32)THREAD; j < in.k; j += (i32)THREADS) going += p.hit[j] ? 0.0f : 1.0f;
+  missing = block_sum(missing);
+  going = block_sum(going);
+  return going > 0 && !(missing == 0 && in.early) && best > (missing == 0 ? worst : FAR);
 }
 
 INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *lists, i32 *open, const memory_of &m) {
@@ -253,8 +271,8 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
   barrier();
   for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) write_place(p, in, r, scores, lists);
   write_rows(p, in, m);
-  barrier();
-  if (THREAD == 0) open[p.source] = stays_open(p, in, scores, lists);
+  bool more = stays_open(p, in);
+  if (THREAD == 0) open[p.source] = more;
   barrier();
 }
 
@@ -263,7 +281,7 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
 /* While a prompt is read: its next token, for every row of a source. */
 INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
   for (i32 b = (i32)THREAD; b < in.beams; b += (i32)THREADS) {
-    size_t next = (size_t)(source * in.beams + b) * (size_t)in.room + (size_t)in.control[POSITION] + 1;
+    size_t next = (size_t)(source * in.beams + b) * (size_t)in.room + (size_t)in.position + 1;
     m.token[source * in.beams + b] = in.tokens[next];
     m.origin[next] = (u8)b;
   }
@@ -285,20 +303,19 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
                           i32 *token, i32 *tokens, u8 *parents, u8 *origin, u64 *words, i32 sources, i32 beams, i32 room,
                           i32 vocab, i32 parts, i32 k, i32 tile) {
   DYNAMIC(float, memory);
-  inputs in = {keys, most, sums, seen, factor, ids, control, ends, tokens, origin, beams, room, vocab, parts, k};
+  inputs in = {keys, most, sums, seen, factor, ids, ends, tokens, origin, beams, room, vocab, parts, k};
   memory_of m = {token, tokens, parents, origin};
   place p = place_at(memory, tile, k, beams);
   span mine = share(sources);
   wait_previous();
   release_next();
   if (control[DONE]) return;
-  bool reading = control[POSITION] + 1 < control[PROMPT];
-  p.count = control[POSITION] + 2 - control[PROMPT];
+  read_control(in, control);
   for (p.source = mine.first; p.source < mine.last; p.source++) {
-    if (reading) read_on(p.source, in, m);
+    if (in.position + 1 < in.prompt) read_on(p.source, in, m);
     else if (open[p.source]) move_source(p, in, scores, lists, open, m);
   }
-  if (last_block((u32 *)control + ARRIVED)) finish_step(control, open, sources, words);
+  if (BLOCKS == 1 || last_block((u32 *)control + ARRIVED)) finish_step(control, open, sources, words);
 }
 
 /* ---- results ---- */
