@@ -1,74 +1,263 @@
 /*
  * sample.cu - the end of a step: the next token of each row, and the state that a captured step moves on by itself.
  *
- * A row's next token is its largest logit, the lowest id among equals; a finished row takes `pad`. A row is finished by
- * an end id, or when the history is full. The block that arrives last does the rest: tokens, history, finished flags,
- * position and the count of open rows. Once no row is open, nothing changes any more.
+ *   begin    puts rows at the start of their prompts
+ *   adjust   scores = logits with repetition penalty and without tokens that would repeat an n-gram
+ *   choose   a row's next token is its largest score, the lowest id among equals
+ *   draw     it is drawn from the softmax of the scores that the filters leave (filter.cuh): the largest of score plus
+ *            Gumbel noise, by Philox of (seed, sequence number, position, id)
+ *   tick     the end of a step whose tokens the caller chooses: one position on
  *
- * Shapes: logits [rows][vocab] f32; token, finished [rows]; history [rows][longest]; position, open, arrived [1];
- * ends [end_count]; values, ids [rows][parts]. All state i32, arrived u32 (0 between launches). finished, history, ends
- * and open may be null together: then tokens are replaced and position grows, without end.
+ * choose and draw end alike. In the prompt a row takes the prompt's token. Else a finished row takes `pad`; any other adds
+ * the log-probability of its token, by the softmax of the logits as they are, to its sum, and is finished by an end id or
+ * at length `longest`: finished[row] becomes the number of tokens after the prompt. The block that arrives last does that
+ * for all rows, moves the position on, and publishes: the token of a single row, after its last token the bits of its sum,
+ * and the step with whether no row is open. Once none is open, nothing changes any more.
+ *
+ * Shapes: logits, scores [rows][vocab] f32, scores may be null: the logits; token, finished [rows]; history [rows][room],
+ * prompt included; sums [rows] f32; found [rows][parts][3] f32 and ids [rows][parts], of no meaning afterwards; seeds
+ * [rows][3]: low and high word of the seed, sequence number; words [1 + records]. control holds the numbers below.
  * Launch: any grid and block, no shared memory. parts: into how many pieces a row of logits is cut, from 1.
  */
-#include "reduce.cuh"
+#include "filter.cuh"
+#include "philox.cuh"
+
+enum control : i32 { /* words of `control`; floats as their bits */
+  POSITION, OPEN, ARRIVED, EPOCH, PROMPT, LONGEST, SHORTEST, PAD, NGRAM, TOP_K, PENALTY, TEMPERATURE, TOP_P, MIN_P,
+  END_COUNT, ENDS
+};
 
 static const i32 NOBODY = 2147483647; /* an id worse than all */
 
-/* The best of logits first .. last-1, by a block. A nan is never best; of nothing but nan, NOBODY is. */
-INLINE best best_of (const float *logits, i32 first, i32 last) {
+INLINE float float_of (i32 bits) {
+  union { i32 i; float f; } u = {bits};
+  return u.f;
+}
+INLINE u32 bits_of (float x) {
+  union { float f; u32 u; } bits = {x};
+  return bits.u;
+}
+
+/* The ends, while a row is too short for them. */
+INLINE i32 banned_count (const i32 *control) {
+  return control[POSITION] + 1 < control[SHORTEST] ? control[END_COUNT] : 0;
+}
+
+/* ---- what a part of a row has to say */
+
+struct part { best b; float top, sum; }; /* best score; largest logit, sum of e^(logit - top) */
+
+INLINE float sum_of (const float *logits, i32 first, i32 last, float top) {
+  float sum = 0;
+  if (top == -INF) return 0;
+  for (i32 i = first + (i32)THREAD * 8; i < last; i += (i32)THREADS * 8) {
+    i32 count = last - i < 8 ? last - i : 8;
+    float8 e = exp8(sub8(part8(logits + i, count), splat8(top)));
+    if (count == 8) sum += sum8(e);
+    else UNROLL for (int k = 0; k < 8; k++) sum += k < count ? at8(e, k) : 0.0f;
+  }
+  return block_sum(sum);
+}
+
+INLINE float top_of (const float *logits, i32 first, i32 last) {
+  float top = -INF;
+  for (i32 i = first + (i32)THREAD; i < last; i += (i32)THREADS) top = logits[i] > top ? logits[i] : top;
+  return block_max(top);
+}
+
+/* A nan is never best; of nothing but nan, NOBODY is. */
+INLINE best best_of (const row_scores &r, i32 first, i32 last) {
   best b = {-INF, NOBODY};
   for (i32 i = first + (i32)THREAD; i < last; i += (i32)THREADS) {
-    best c = {logits[i], i};
+    best c = {score_of(r, i), i};
     b = better(b, c);
   }
   return block_best(b);
 }
 
-struct state { i32 *token, *position, *finished, *history, *open; };
-
-INLINE bool is_end (const i32 *ends, i32 count, i32 id) {
-  bool found = false;
-  for (i32 i = 0; i < count; i++) found |= ends[i] == id;
-  return found;
+INLINE void keep_part (float *found, i32 *ids, i32 at, best b, float top, float sum) {
+  if (THREAD != 0) return;
+  found[at * 3] = b.value;
+  found[at * 3 + 1] = top;
+  found[at * 3 + 2] = sum;
+  ids[at] = b.id;
 }
 
-/* Row r has chosen `id`; returns whether it stays open. */
-INLINE bool move_row (const state &s, const i32 *ends, i32 end_count, i32 pad, i32 r, i32 id, i32 at, i32 longest) {
-  if (s.finished && s.finished[r]) id = pad;
+INLINE part merged (const float *found, const i32 *ids, i32 first, i32 parts) {
+  part m = {{-INF, NOBODY}, -INF, 0};
+  for (i32 p = first; p < first + parts; p++) {
+    best b = {found[p * 3], ids[p]};
+    m.b = better(m.b, b);
+    m.top = found[p * 3 + 1] > m.top ? found[p * 3 + 1] : m.top;
+  }
+  for (i32 p = first; p < first + parts; p++) m.sum += found[p * 3 + 2] * expf(found[p * 3 + 1] - m.top);
+  return m;
+}
+
+/* ---- the end of choose and draw */
+
+struct rows_state { i32 *control, *token, *finished, *history; float *sums; i32 room; };
+
+/* Row r takes `id`, of log-probability p; `next` is where it stands in the history. */
+INLINE void take (const rows_state &s, i32 r, i32 next, i32 id, float p) {
+  const i32 *c = s.control;
+  if (s.finished[r]) id = c[PAD];
+  else {
+    s.sums[r] += p;
+    if (is_among(c + ENDS, c[END_COUNT], id) || next + 1 >= c[LONGEST]) s.finished[r] = next + 1 - c[PROMPT];
+  }
   s.token[r] = id;
-  if (!s.finished) return true;
-  if (at < longest) s.history[(size_t)r * (size_t)longest + (size_t)at] = id;
-  if (at + 1 >= longest || is_end(ends, end_count, id)) s.finished[r] = 1;
-  return !s.finished[r];
+  if (next < s.room) s.history[(size_t)r * (size_t)s.room + (size_t)next] = id;
 }
 
-WAITS KERNEL void choose (const float *logits, i32 *token, i32 *position, i32 *finished, i32 *history, i32 *open,
-                          u32 *arrived, float *values, i32 *ids, const i32 *ends, i32 rows, i32 vocab, i32 parts,
-                          i32 end_count, i32 pad, i32 longest) {
+INLINE void tell (const rows_state &s, u64 *words, i32 records, i32 rows, i32 next, bool done) {
+  u32 epoch = (u32)s.control[EPOCH] << 16, index = (u32)(next - s.control[PROMPT]);
+  if (rows == 1 && next >= s.control[PROMPT]) {
+    publish(words + 1 + index % (u32)records, epoch | (index & 0xffffu), (u32)s.token[0]);
+    if (done) publish(words + 1 + (index + 1) % (u32)records, epoch | ((index + 1) & 0xffffu), bits_of(s.sums[0]));
+  }
+  publish(words, epoch | ((u32)next & 0xffffu), done);
+}
+
+INLINE void move_rows (const rows_state &s, const float *logits, const float *found, const i32 *ids, u64 *words, i32 rows,
+                       i32 vocab, i32 parts, i32 records) {
+  i32 next = s.control[POSITION] + 1;
+  float open = 0;
+  for (i32 r = (i32)THREAD; r < rows; r += (i32)THREADS) {
+    if (next < s.control[PROMPT]) s.token[r] = s.history[(size_t)r * (size_t)s.room + (size_t)next];
+    else {
+      part m = merged(found, ids, r * parts, parts);
+      i32 id = m.b.id < vocab ? m.b.id : 0;
+      take(s, r, next, id, logits[(size_t)r * (size_t)vocab + (size_t)id] - (m.top + logf(m.sum)));
+    }
+    open += s.finished[r] ? 0.0f : 1.0f;
+  }
+  open = block_sum(open);
+  if (THREAD != 0) return;
+  s.control[POSITION] = next;
+  s.control[OPEN] = (i32)open;
+  tell(s, words, records, rows, next, open == 0);
+}
+
+WAITS KERNEL void choose (const float *logits, const float *scores, i32 *control, i32 *token, i32 *finished, i32 *history,
+                          float *sums, float *found, i32 *ids, u64 *words, i32 rows, i32 vocab, i32 parts, i32 room,
+                          i32 records) {
   wait_previous();
   release_next();
+  if (control[OPEN] == 0) return;
   span mine = share(rows * parts);
   for (i32 i = mine.first; i < mine.last; i++) {
-    i32 row = i / parts, part = i % parts;
-    best b = best_of(logits + (size_t)row * (size_t)vocab, (i32)((i64)vocab * part / parts), (i32)((i64)vocab * (part + 1) / parts));
-    if (THREAD == 0) { values[i] = b.value; ids[i] = b.id; }
+    size_t row = (size_t)(i / parts) * (size_t)vocab;
+    i32 first = (i32)((i64)vocab * (i % parts) / parts), last = (i32)((i64)vocab * (i % parts + 1) / parts);
+    row_scores r = {(scores ? scores : logits) + row, vocab, 1.0f, control + ENDS, banned_count(control)};
+    best b = best_of(r, first, last);
+    float top = top_of(logits + row, first, last);
+    keep_part(found, ids, i, b, top, sum_of(logits + row, first, last, top));
   }
-  if (!last_block(arrived) || (open && *open == 0)) return;
-  state s = {token, position, finished, history, open};
-  i32 at = *position;
-  float still = 0;
-  barrier();
-  for (i32 r = (i32)THREAD; r < rows; r += (i32)THREADS) {
-    best b = {-INF, NOBODY};
-    for (i32 p = 0; p < parts; p++) {
-      best c = {values[r * parts + p], ids[r * parts + p]};
+  if (!last_block((u32 *)control + ARRIVED)) return;
+  rows_state s = {control, token, finished, history, sums, room};
+  move_rows(s, logits, found, ids, words, rows, vocab, parts, records);
+}
+
+/* ---- drawing */
+
+INLINE best draw_of (const row_scores &r, const survivors &s, const i32 *seed, i32 position) {
+  best b = {-INF, NOBODY};
+  for (i32 four = (i32)THREAD; four < (r.vocab + 3) / 4; four += (i32)THREADS) {
+    words4 counter = {{(u32)four, (u32)position, (u32)seed[2], 0}}, noise = philox(counter, (u32)seed[0], (u32)seed[1]);
+    UNROLL for (i32 k = 0; k < 4; k++) {
+      i32 i = four * 4 + k;
+      float score = i < r.vocab ? score_of(r, i) : -INF;
+      if (i >= r.vocab || !survives(s, score, i)) continue;
+      best c = {score + gumbel(noise.v[k]), i};
       b = better(b, c);
     }
-    still += move_row(s, ends, end_count, pad, r, b.id < vocab ? b.id : 0, at, longest) ? 1.0f : 0.0f;
   }
-  still = block_sum(still);
-  if (THREAD == 0) {
-    *position = at + 1;
-    if (open) *open = (i32)still;
+  return block_best(b);
+}
+
+WAITS KERNEL void draw (const float *logits, const float *scores, const i32 *seeds, i32 *control, i32 *token, i32 *finished,
+                        i32 *history, float *sums, float *found, i32 *ids, u64 *words, i32 rows, i32 vocab, i32 room,
+                        i32 records) {
+  wait_previous();
+  release_next();
+  if (control[OPEN] == 0) return;
+  span mine = share(rows);
+  for (i32 i = mine.first; i < mine.last; i++) {
+    const float *row = logits + (size_t)i * (size_t)vocab;
+    row_scores r = {(scores ? scores + (size_t)i * (size_t)vocab : row), vocab, float_of(control[TEMPERATURE]),
+                    control + ENDS, banned_count(control)};
+    float most = best_of(r, 0, vocab).value, top = top_of(row, 0, vocab);
+    survivors s = filter_row(r, most, control[TOP_K], float_of(control[TOP_P]), float_of(control[MIN_P]));
+    best b = draw_of(r, s, seeds + i * 3, control[POSITION] + 1);
+    keep_part(found, ids, i, b, top, sum_of(row, 0, vocab, top));
   }
+  if (!last_block((u32 *)control + ARRIVED)) return;
+  rows_state s = {control, token, finished, history, sums, room};
+  move_rows(s, logits, found, ids, words, rows, vocab, 1, records);
+}
+
+/* ---- before */
+
+INLINE void ban_repeats (float *scores, const i32 *row, i32 length, i32 n) {
+  const i32 *key = row + length + 1 - n; /* the newest n - 1 tokens */
+  for (i32 i = (i32)THREAD; i + n <= length; i += (i32)THREADS) {
+    bool same = true;
+    for (i32 k = 0; same && k < n - 1; k++) same = row[i + k] == key[k];
+    if (same) scores[row[i + n - 1]] = -INF;
+  }
+}
+
+/* Tokens that occur twice are written twice, with one value: it is made of the logit. */
+INLINE void penalize (float *scores, const float *logits, const i32 *row, i32 length, float penalty) {
+  for (i32 i = (i32)THREAD; i < length; i += (i32)THREADS) {
+    float x = logits[row[i]];
+    scores[row[i]] = x < 0 ? x * penalty : x / penalty;
+  }
+}
+
+WAITS KERNEL void adjust (float *scores, const float *logits, const i32 *history, const i32 *control, i32 rows, i32 vocab,
+                          i32 room) {
+  wait_previous();
+  release_next();
+  span mine = share(rows);
+  float penalty = float_of(control[PENALTY]);
+  i32 length = control[POSITION] + 1, n = control[NGRAM];
+  for (i32 r = mine.first; r < mine.last; r++) {
+    const i32 *row = history + (size_t)r * (size_t)room;
+    const float *from = logits + (size_t)r * (size_t)vocab;
+    float *to = scores + (size_t)r * (size_t)vocab;
+    for (i32 i = (i32)THREAD; i < vocab; i += (i32)THREADS) to[i] = from[i];
+    barrier();
+    if (length > room) continue;
+    if (penalty != 1.0f) penalize(to, from, row, length, penalty);
+    barrier();
+    if (n > 0) ban_repeats(to, row, length, n);
+  }
+}
+
+/* `words` become the control's. prompts [prompt_count][length], a row of it for neighbours; rows from `real` on are there
+ * to fill up and are finished before they begin. given [rows][3] and seeds may be null together. */
+WAITS KERNEL void begin (i32 *control, i32 *token, i32 *finished, i32 *history, float *sums, i32 *seeds, const i32 *words,
+                         const i32 *prompts, const i32 *given, i32 count, i32 rows, i32 real, i32 room, i32 prompt_count,
+                         i32 length) {
+  wait_previous();
+  release_next();
+  if (BLOCK != 0) return;
+  for (i32 i = (i32)THREAD; i < count; i += (i32)THREADS) control[i] = words[i];
+  for (i32 r = (i32)THREAD; r < rows; r += (i32)THREADS) {
+    const i32 *prompt = prompts + (r / (rows / prompt_count)) * length;
+    token[r] = prompt[0];
+    finished[r] = r < real ? 0 : 1;
+    sums[r] = 0;
+    for (i32 i = 0; i < length && i < room; i++) history[(size_t)r * (size_t)room + (size_t)i] = prompt[i];
+    for (i32 i = 0; given && i < 3; i++) seeds[r * 3 + i] = given[r * 3 + i];
+  }
+}
+
+/* The end of a step whose tokens the caller chooses. */
+WAITS KERNEL void tick (i32 *position) {
+  wait_previous();
+  release_next();
+  if (BLOCK == 0 && THREAD == 0) *position += 1;
 }

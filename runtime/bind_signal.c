@@ -51,6 +51,19 @@ static int read(lua_State *L) {
   return 1;
 }
 
+/* wait(i): the same, waiting for it; nil when the device is idle and it is not there */
+static int wait_for(lua_State *L) {
+  bool there;
+  int32_t value;
+  rp_signal *s = check_signal(L);
+  lua_Integer index = luaL_checkinteger(L, 2);
+  if (index < 0 || index > UINT16_MAX) return rp_argument_error(L, 2, "record %d: 0 to 65535 are possible", (int)index);
+  RP_CALL(L, rp_signal_wait(s, (uint32_t)index, &value, &there));
+  if (!there) return lua_pushnil(L), 1;
+  lua_pushinteger(L, value);
+  return 1;
+}
+
 static int get(lua_State *L) {
   const char *key = luaL_checkstring(L, 2);
   if (rp_method(L) && !lua_isnil(L, -1)) return 1;
@@ -79,7 +92,7 @@ static int to_string(lua_State *L) {
 
 void rp_bind_signal(lua_State *L) {
   static const luaL_Reg functions[] = {{"signal", signal}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"reset", reset}, {"step", step}, {"read", read}, {"close", close_signal}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"reset", reset}, {"step", step}, {"read", read}, {"wait", wait_for}, {"close", close_signal}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", close_signal}, {"__close", close_signal}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_SIGNAL_NAME, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);

@@ -1,9 +1,12 @@
 /* signals.c - see signals.h. */
 #include "signals.h"
 
+#include <time.h>
+
+#include "interrupt.h"
 #include "mem.h"
 
-enum { STEP_BITS = 16, VALUE_BITS = 32 };
+enum { STEP_BITS = 16, VALUE_BITS = 32, POLL_NS = 100000 };
 
 rp_status rp_signal_new(rp_pool *pool, uint32_t records, rp_signal **out) {
   if (records < 1 || records > UINT16_MAX)
@@ -48,4 +51,23 @@ bool rp_signal_read(const rp_signal *s, uint32_t index, int32_t *value) {
   if (!of_epoch(s, word) || step_of(word) != (index & UINT16_MAX)) return false;
   *value = (int32_t)(uint32_t)word;
   return true;
+}
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+rp_status rp_signal_wait(const rp_signal *s, uint32_t index, int32_t *value, bool *there) {
+  rp_device *dev = rp_tensor_device(&s->words);
+  bool idle = false;
+  for (int64_t asked = 0; !(*there = rp_signal_read(s, index, value)) && !idle;) {
+    if (now_ns() - asked < POLL_NS) continue;
+    RP_TRY(rp_interrupt_check("waiting for a token"));
+    RP_TRY(dev->ops->poll(dev, &idle));
+    asked = now_ns();
+  }
+  if (!*there) *there = rp_signal_read(s, index, value); /* between the last look and the device's answer */
+  return RP_OK;
 }

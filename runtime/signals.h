@@ -28,5 +28,7 @@ uint32_t rp_signal_reset(rp_signal *s);      /* starts a run; its epoch, which t
 uint32_t rp_signal_step(const rp_signal *s, bool *done);
 /* Record `index` (from 0) of this run; false while it is not there, or is there no more. */
 bool rp_signal_read(const rp_signal *s, uint32_t index, int32_t *value);
+/* The same, waiting for it; false when the device is idle and it is not there. Ctrl-C and faults are looked for. */
+rp_status rp_signal_wait(const rp_signal *s, uint32_t index, int32_t *value, bool *there);
 
 #endif

@@ -5,6 +5,7 @@
 -- Keys and defaults: https://huggingface.co/docs/transformers/model_doc/t5
 
 local core = require "reprise.core"
+local options = require "reprise.options"
 local raise = require "reprise.raise"
 local weights = require "reprise.weights"
 
@@ -27,10 +28,10 @@ local ACTIVATIONS = { relu = "relu", gelu = "gelu", gelu_new = "gelu_new", silu 
 ---@field activation string relu, gelu, gelu_new or silu
 ---@field gated boolean
 ---@field scale boolean is the decoder's output scaled by width^-0.5?
----@field pad integer?
----@field start integer?
+---@field generation table what the files say of generation: see options.of_file
+---@field tasks table<string, reprise.GenerateOptions> task_specific_params, the options that are known
+---@field start integer? the decoder's first token
 ---@field ends table<integer, boolean> the ids that end a result
----@field longest integer new tokens at most, where the caller gives no limit
 
 local function given(value)
   if value == core.null then return nil end
@@ -116,15 +117,21 @@ local function end_ids(path, value)
   return ends
 end
 
--- Ids and limits, from generation_config.json or, where that file is missing, from config.json.
+-- Ids and options, from generation_config.json or, where that file is missing, from config.json.
 local function read_generation(out, path, config)
-  local eos = given(config.eos_token_id)
-  local first = type(eos) == "table" and eos[1] or eos
-  out.ends = end_ids(path, eos)
-  out.pad = whole(path, config, "pad_token_id", 0, first)
+  out.ends = end_ids(path, given(config.eos_token_id))
   out.start = whole(path, config, "decoder_start_token_id", 0) or whole(path, config, "bos_token_id", 0)
-  local most = whole(path, config, "max_length", 1)
-  out.longest = whole(path, config, "max_new_tokens", 1) or most and most - 1 or 20
+  out.generation = options.of_file(path, config, given)
+  out.generation.values.decoder_start_token_id = out.start
+end
+
+-- Options for some tasks, which nothing applies by itself.
+local function read_tasks(path, config)
+  local tasks = {}
+  for name, values in pairs(given(config.task_specific_params) or {}) do
+    if type(values) == "table" then tasks[name] = options.of_file(path, values, given).values end
+  end
+  return tasks
 end
 
 -- config.json's own defaults for the ids it leaves out.
@@ -147,6 +154,7 @@ function m.read(folder)
   local generation_path = folder .. "/generation_config.json"
   local generation = weights.json(generation_path, true)
   read_generation(out, generation and generation_path or path, generation or with_ids(config))
+  out.tasks = read_tasks(path, config)
   local tokenizer = weights.json(folder .. "/tokenizer_config.json", true) or {}
   return out, { given(tokenizer.tokenizer_class), given(config.tokenizer_class) }
 end

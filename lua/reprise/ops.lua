@@ -25,7 +25,10 @@ local CHUNK = 1024 -- scores at a time, as in attention.cu
 ---@field define table<string, string>
 
 local function variants()
-  local list = { { file = "norm.cu", define = {} }, { file = "sample.cu", define = {} } }
+  local list = {}
+  for _, file in ipairs { "norm.cu", "sample.cu", "candidates.cu", "beam.cu" } do
+    list[#list + 1] = { file = file, define = {} }
+  end
   for _, dtype in ipairs { "f32", "f16", "bf16" } do
     for _, file in ipairs { "embed.cu", "linear.cu" } do
       list[#list + 1] = { file = file, define = { W = WEIGHTS[dtype] } }
@@ -294,65 +297,6 @@ function m.attend_all(qkv, lengths, heads, bias)
     y, qkv, bias or false, lengths, sources, heads, size, room, reach,
   }
   return y
-end
-
--- ---- the next token
-
----@class reprise.ChoiceState i32 tensors that a step moves on
----@field token reprise.Tensor {rows}: the newest token of each row
----@field position reprise.Tensor {1}: how many tokens the caches hold
----@field arrived reprise.Tensor {1}, 0
----@field finished reprise.Tensor? {rows}; with it also history, open and ends
----@field history reprise.Tensor? {rows, longest}: the chosen tokens by position
----@field open reprise.Tensor? {1}: rows not finished
----@field ends reprise.Tensor? {any number from 1}
----@field pad integer? the token of finished rows, default 0
-
---- A state for `rows` rows at position 0. With `longest` it also ends rows: at an id of `ends` or when history is full.
----@param rows integer
----@param options { longest: integer?, ends: integer[]?, pad: integer?, device: reprise.Device? }?
----@return reprise.ChoiceState
-function m.choice_state(rows, options)
-  options = options or {}
-  local function zeros(...) return core.zeros({ ... }, "i32", options.device) end
-  local state = { token = zeros(rows), position = zeros(1), arrived = zeros(1), pad = options.pad or 0 }
-  if not options.longest then return state end
-  local ends = options.ends and #options.ends > 0 and options.ends or { -1 } -- no token is -1
-  state.finished, state.history = zeros(rows), zeros(rows, options.longest)
-  state.open = core.full({ 1 }, rows, "i32", options.device)
-  state.ends = core.tensor(ends, "i32", options.device)
-  return state
-end
-
-local function check_state(state, rows)
-  check_shape("choose", "token", state.token, "i32", { rows })
-  check_shape("choose", "position", state.position, "i32", { 1 })
-  check_shape("choose", "arrived", state.arrived, "i32", { 1 })
-  if not state.finished then return 0, 0 end
-  check_shape("choose", "finished", state.finished, "i32", { rows })
-  check("choose", "history", state.history, "i32", 2)
-  check_shape("choose", "history", state.history, "i32", { rows, state.history.shape[2] })
-  check_shape("choose", "open", state.open, "i32", { 1 })
-  check("choose", "ends", state.ends, "i32", 1)
-  return state.history.shape[2], state.ends.shape[1]
-end
-
---- Greedy: each row's token becomes the id of its largest logit, the lowest among equals; position grows by one. With
---- `finished` in the state, rows end, finished rows take the pad token, and once none is open nothing changes.
----@param logits reprise.Tensor f32 {rows, vocab}
----@param state reprise.ChoiceState
-function m.choose(logits, state)
-  local rows, vocab = rows_of("choose", "logits", logits)
-  check_shape("choose", "logits", logits, "f32", { rows, vocab })
-  local longest, end_count = check_state(state, rows)
-  local device, ending = logits.device, state.finished ~= nil
-  local parts = math.max(1, math.min(64, vocab // 4096))
-  local best, ids = core.empty({ rows, parts }, "f32", device), core.empty({ rows, parts }, "i32", device)
-  kernel(device, "sample.cu", "choose") {
-    grid = grid(device, rows * parts), block = is_gpu(device) and 256 or ALONE,
-    logits, state.token, state.position, ending and state.finished, ending and state.history, ending and state.open,
-    state.arrived, best, ids, ending and state.ends, rows, vocab, parts, end_count, state.pad or 0, longest,
-  }
 end
 
 return m

@@ -24,10 +24,10 @@ local function check_ids(what, index, ids, vocab)
   return out
 end
 
-local function one(model, what, index, source)
+local function one(model, what, index, source, prefix)
   if type(source) == "string" then
     if source == "" then raise("%s: source %d is empty", what, index) end
-    local ids, why = model.tokenizer:encode(source)
+    local ids, why = model.tokenizer:encode(prefix and prefix .. source or source)
     if not ids then raise("%s: source %d: %s", what, index, why) end
     return check_ids(what, index, ids, model.config.vocab)
   elseif is_tensor(source) then
@@ -47,26 +47,48 @@ local function is_batch(sources)
   return type(sources) == "table" and #sources > 0 and math.type(sources[1]) == nil
 end
 
+--- Reads one source.
+---@param model reprise.T5
+---@param what string the function's name, for messages
+---@param index integer the source's, for messages
+---@param source any
+---@param prefix string? put before a text
+---@return integer[] ids
+function m.one(model, what, index, source, prefix) return one(model, what, index, source, prefix) end
+
+--- Is it a list of sources?
+m.is_batch = is_batch
+
 --- Reads one source or a list of them.
 ---@param model reprise.T5
 ---@param what string the function's name, for messages
 ---@param sources any
+---@param prefix string? put before texts
 ---@return integer[][] ids of each source
 ---@return boolean batch was it a list of sources?
-function m.read(model, what, sources)
-  if not is_batch(sources) then return { one(model, what, 1, sources) }, false end
+function m.read(model, what, sources, prefix)
+  if not is_batch(sources) then return { one(model, what, 1, sources, prefix) }, false end
   local out = {}
-  for i = 1, #sources do out[i] = one(model, what, i, sources[i]) end
+  for i = 1, #sources do out[i] = one(model, what, i, sources[i], prefix) end
   return out, true
 end
 
---- The bucket of a size: 16, 32, 64, ...
+--- The bucket of a length: 16, 32, 64, ...
 ---@param size integer
 ---@return integer
 function m.bucket(size)
   local bucket = 16
   while bucket < size do bucket = bucket * 2 end
   return bucket
+end
+
+--- The bucket of a number of sources: 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
+---@param count integer
+---@return integer
+function m.count_bucket(count)
+  local power = 1
+  while power < count do power = power * 2 end
+  return power >= 4 and count <= power // 4 * 3 and power // 4 * 3 or power
 end
 
 return m

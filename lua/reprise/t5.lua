@@ -6,6 +6,7 @@ local config = require "reprise.config"
 local generate = require "reprise.generate"
 local nn = require "reprise.nn"
 local ops = require "reprise.ops"
+local options = require "reprise.options"
 local raise = require "reprise.raise"
 local rp = require "reprise"
 local session = require "reprise.session"
@@ -106,6 +107,7 @@ end
 ---@field kv "f32"|"f16" type of the caches
 ---@field capture boolean are steps captured?
 ---@field tokenizer reprise.Tokenizer
+---@field tasks table<string, reprise.GenerateOptions> the folder's task_specific_params
 ---@field encoder table { embedding, bias, layers, norm }
 ---@field decoder table likewise
 ---@field head reprise.Tensor [vocab, width]
@@ -146,16 +148,14 @@ function T5:cross(hidden, lengths, state)
   end
 end
 
---- One step of the decoder for the tokens, position and caches of a state, which moves on. Made of launches alone, so
---- it can be captured. Returns logits f32 [rows, vocab].
+--- The decoder's logits, f32 [rows, vocab], for the tokens, position and caches of a state: see decoder.lua. Made of
+--- launches alone, so it can be captured.
 function T5:forward(state)
-  local c, choice, stack = self.config, state.choice, stack_of(self, "decoder", state.lengths)
-  stack.position = choice.position
-  local x = ops.embed(self.decoder.embedding, choice.token)
+  local c, stack = self.config, stack_of(self, "decoder", state.lengths)
+  stack.position, stack.origin, stack.beams = state.position, state.origin, state.origin and state.size.rows
+  local x = ops.embed(self.decoder.embedding, state.token)
   for i, layer in ipairs(self.decoder.layers) do x = nn.decoder_layer(x, layer, stack, state.layers[i]) end
-  local logits = nn.logits(x, self.decoder.norm, self.head, c.epsilon, c.scale and c.width ^ -0.5 or 1.0)
-  ops.choose(logits, choice)
-  return logits
+  return nn.logits(x, self.decoder.norm, self.head, c.epsilon, c.scale and c.width ^ -0.5 or 1.0)
 end
 
 --- Hidden states of sources, padded to a bucket: what lies behind a source's length means nothing.
@@ -172,20 +172,36 @@ function T5:encode(given)
   return rp.scope(function() return (self:hidden(lists, sources.bucket(longest))) end), lengths
 end
 
---- A session over sources, one row a source, for decoders of one's own.
+--- A session over sources, for decoders of one's own.
 ---@param given string|integer[]|reprise.Tensor|table
----@param options { max_new_tokens: integer? }?
+---@param call { rows: integer?, max_new_tokens: integer? }? rows a source
 ---@return reprise.Session
-function T5:open(given, options)
-  local limit = generate.limit(self, "open", options)
-  return session.open(self, sources.read(self, "open", given), limit)
+function T5:open(given, call)
+  local o = options.resolve(self, "open", call)
+  local limit = o.max_new_tokens or o.max_length and math.max(o.max_length - 1, 1) or 20
+  return session.open(self, sources.read(self, "open", given), o.rows, limit)
 end
 
---- Results of a source, or of a list of sources.
+--- Results of a source, best first, or of a list of sources: a list of such lists.
 ---@param given string|integer[]|reprise.Tensor|table
----@param options { max_new_tokens: integer? }?
+---@param call reprise.GenerateOptions?
 ---@return reprise.Output[]|reprise.Output[][]
-function T5:generate(given, options) return generate.greedy(self, given, options) end
+function T5:generate(given, call) return generate.generate(self, given, call) end
+
+--- Results of many sources, in their order: `for i, outputs in model:each(io.lines(), { batch = 256 }) do`.
+---@param given fun(): any|any[] an iterator or a list
+---@param call reprise.GenerateOptions|{ batch: integer? }|nil
+---@return fun(): integer?, reprise.Output[]?
+function T5:each(given, call) return generate.each(self, given, call) end
+
+--- The tokens of one source's result as they come: `for id, text in model:stream(source) do`.
+---@param given string|integer[]|reprise.Tensor
+---@param call reprise.GenerateOptions?
+---@return fun(): integer?, string?
+---@return nil
+---@return nil
+---@return reprise.Decoding closes the stream
+function T5:stream(given, call) return generate.stream(self, given, call) end
 
 --- What the model has done so far, and the captured steps it holds.
 ---@return { graphs: integer, captured: integer, ratio: number, steps: integer, stepping: number, encoding: number }
@@ -207,16 +223,16 @@ end
 
 local OPTIONS = { capture = "boolean", device = true, kv = "string" }
 
-local function check(folder, options)
+local function check(folder, how)
   if type(folder) ~= "string" then raise("bad argument #1 to 'load' (string expected, got %s)", type(folder)) end
-  if type(options) ~= "table" then raise("bad argument #2 to 'load' (table expected, got %s)", type(options)) end
-  for name, value in pairs(options) do
+  if type(how) ~= "table" then raise("bad argument #2 to 'load' (table expected, got %s)", type(how)) end
+  for name, value in pairs(how) do
     local kind = OPTIONS[name]
     if not kind then raise("load: option %s is not supported: supported are capture, device, kv", tostring(name)) end
     if kind ~= true and type(value) ~= kind then raise("load: %s: %s expected, got %s", name, kind, type(value)) end
   end
-  if options.kv and options.kv ~= "f32" and options.kv ~= "f16" then
-    raise("load: kv is %q: f32 or f16 is expected", options.kv)
+  if how.kv and how.kv ~= "f32" and how.kv ~= "f16" then
+    raise("load: kv is %q: f32 or f16 is expected", how.kv)
   end
 end
 
@@ -231,18 +247,18 @@ end
 
 --- Loads a folder of a T5 or mT5 with safetensors.
 ---@param folder string
----@param options { device: reprise.Device|string|nil, kv: "f32"|"f16"|nil, capture: boolean? }?
+---@param how { device: reprise.Device|string|nil, kv: "f32"|"f16"|nil, capture: boolean? }?
 --- capture = false runs each step uncaptured
 ---@return reprise.T5
-function m.load(folder, options)
-  options = options or {}
-  check(folder, options)
+function m.load(folder, how)
+  how = how or {}
+  check(folder, how)
   local c, classes = config.read(folder)
-  local device = options.device
+  local device = how.device
   if type(device) ~= "userdata" then device = rp.device(device) end
   return read_model(setmetatable({
-    folder = folder, config = c, device = device, kv = options.kv or "f32", capture = options.capture ~= false,
-    tokenizer = tokenizer.new(classes), idle = {}, states = setmetatable({}, { __mode = "k" }),
+    folder = folder, config = c, device = device, kv = how.kv or "f32", capture = how.capture ~= false,
+    tokenizer = tokenizer.new(classes), tasks = c.tasks, idle = {}, states = setmetatable({}, { __mode = "k" }),
     count = { captured = 0, capturing = 0, steps = 0, stepping = 0, encoding = 0 },
   }, T5))
 end

@@ -51,16 +51,41 @@ local function valid(text)
   return text
 end
 
+local function byte_of(id) return id >= FIRST and id < FIRST + BYTES and string.char(id - FIRST) or "" end
+
 --- The text of ids; special tokens and broken UTF-8 are left out. nil for a tokenizer that is not supported.
 ---@param ids integer[]
 ---@return string?
 function Tokenizer:decode(ids)
   if not self.bytes then return nil end
   local bytes = {}
-  for _, id in ipairs(ids) do
-    if id >= FIRST and id < FIRST + BYTES then bytes[#bytes + 1] = string.char(id - FIRST) end
-  end
+  for i, id in ipairs(ids) do bytes[i] = byte_of(id) end
   return valid(table.concat(bytes))
+end
+
+-- How many bytes at the end may be the beginning of a character.
+local function unfinished(bytes)
+  for count = 1, math.min(3, #bytes) do
+    local byte = bytes:byte(-count)
+    local length = byte >= 0xf0 and byte <= 0xf4 and 4 or byte >= 0xe0 and 3 or byte >= 0xc2 and 2 or 1
+    if byte > 0xf4 or byte < 0x80 then return 0 end
+    if byte >= 0xc0 then return length > count and count or 0 end
+  end
+  return 0
+end
+
+--- A function that takes ids one by one and gives what text has become complete; all its texts together are decode's.
+---@return fun(id: integer): string? nil for a tokenizer that is not supported
+function Tokenizer:reader()
+  local held = ""
+  return function(id)
+    if not self.bytes then return nil end
+    held = held .. byte_of(id)
+    local rest = unfinished(held)
+    local text = valid(held:sub(1, #held - rest))
+    held = held:sub(#held - rest + 1)
+    return text
+  end
 end
 
 return m

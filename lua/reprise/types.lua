@@ -43,6 +43,7 @@
 ---@field blocks integer?
 ---@field graphs integer?
 ---@field limit integer? bytes
+---@field executables integer? bytes that the driver took for live graphs; nil where it cannot tell
 ---@field copied integer? bytes of graph inputs copied so far
 ---@field skipped integer? bytes of graph inputs that were in place already
 ---@field tensors reprise.Figures?
@@ -189,6 +190,11 @@ function core.json_encode(value, keys) end
 ---@return reprise.Safetensors
 function core.safetensors(path) end
 
+--- Writes tensors into one .safetensors file, in this order; it appears whole or not at all.
+---@param path string
+---@param list { [1]: string, [2]: reprise.Tensor }[] names and tensors
+function core.safetensors_write(path, list) end
+
 ---@class reprise.Device
 ---@field name string
 ---@field model string
@@ -212,6 +218,14 @@ local Pool = {}
 --- Bytes by zone and in all.
 ---@return reprise.Figures
 function Pool:figures() end
+
+--- Mapped memory, run by run of each zone, with what lies in it.
+---@return { zone: string, address: integer, bytes: integer, blocks: { address: integer, bytes: integer, taken: boolean }[] }[]
+function Pool:segments() end
+
+--- Writes what lies where, as a pickle that PyTorch's memory viewer reads (https://pytorch.org/memory_viz).
+---@param file string
+function Pool:snapshot(file) end
 
 --- Waits, and gives back memory that nobody names.
 ---@return integer bytes
@@ -359,6 +373,11 @@ function Signal:step() end
 ---@return integer? value nil while it is not there, or is there no more
 function Signal:read(index) end
 
+--- A record of this run, waited for.
+---@param index integer from 0
+---@return integer? value nil when the device is idle and it is not there
+function Signal:wait(index) end
+
 --- Gives the handle back.
 function Signal:close() end
 
@@ -368,6 +387,7 @@ function Signal:close() end
 ---@field skipped integer bytes of inputs that were in place already
 ---@field plan { peak: integer, lower_bound: integer } bytes
 ---@field nodes integer
+---@field driver_bytes integer? what the driver took for the executable; it takes memory in large pieces, so most took none
 ---@field replays integer
 ---@field closed boolean
 local Graph = {}
@@ -423,5 +443,30 @@ function Safetensors:same(name, other, other_name) end
 
 --- Unmaps the file; tensors made from it stay.
 function Safetensors:close() end
+
+-- What generate, each and stream take: help.lua makes these lines of options.lua.
+
+---@class reprise.GenerateOptions `false` unsets an option
+---@field num_beams integer|false|nil beams a source; 1: no beam search; default: 1
+---@field num_return_sequences integer|false|nil results a source: at most num_beams, any number of samples; default: 1
+---@field max_new_tokens integer|false|nil most tokens of a result, without the prompt; default: max_length, else 20
+---@field max_length integer|false|nil the same with the prompt; max_new_tokens wins
+---@field min_new_tokens integer|false|nil no end before so many tokens, without the prompt
+---@field min_length integer|false|nil the same with the prompt; min_new_tokens wins; default: 0
+---@field length_penalty number|false|nil a score is the log-probability over tokens^this; > 0 favours long results; default: 1
+---@field early_stopping boolean|"never"|nil when a beam search ends: true: with num_beams results; false: when better ones are unlikely; "never": when there can be none; default: false
+---@field eos_token_id integer|integer[]|false|nil ids that end a result
+---@field pad_token_id integer|false|nil what ended rows of a batch take; default: the first eos_token_id
+---@field decoder_start_token_id integer|false|nil first token of the decoder; default: bos_token_id of the files
+---@field decoder_input_ids integer[]|integer[][]|reprise.Tensor|false|nil tokens the result begins with, for all sources or a list a source
+---@field repetition_penalty number|false|nil divides positive and multiplies negative scores of tokens already there; default: 1
+---@field no_repeat_ngram_size integer|false|nil no sequence of so many tokens occurs twice; 0: any may; default: 0
+---@field do_sample boolean|nil draw tokens instead of taking the most probable; default: false
+---@field temperature number|false|nil scores are divided by this before drawing; default: 1
+---@field top_k integer|false|nil draw from the so many most probable tokens; 0: from all; default: 50
+---@field top_p number|false|nil draw from the fewest most probable tokens whose probabilities reach this; default: 1
+---@field min_p number|false|nil draw from tokens at least this times as probable as the most probable
+---@field seed integer|integer[]|false|nil of the random numbers, or a list with one a source; default: another one every time
+---@field prefix string|false|nil put before sources that are text
 
 return core
