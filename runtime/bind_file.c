@@ -4,6 +4,7 @@
  *   core.json_encode(value [, keys])  objects show the names in `keys` first, in this order; else sorted
  *   core.safetensors(path)            a file: file:names() file:info(name) file:tensor(name [, device])
  *                                     file:same(name, other, other_name) file:close()
+ *   core.safetensors_write(path, list) of { name, tensor } pairs
  *   core.clock()                      seconds since some moment; never goes back
  *
  * A JSON tree that is being read or written lies in a userdata, so that a Lua error cannot leak it. The
@@ -16,6 +17,7 @@
 #include <time.h>
 
 #include "safetensors.h"
+#include "safetensors_write.h"
 
 #define TREE_NAME "reprise.JSON"               /* userdata: tree, see below */
 #define SAFETENSORS_NAME "reprise.Safetensors" /* rp_safetensors *; its path is the user value */
@@ -292,6 +294,33 @@ static int file_same(lua_State *L) {
   return 1;
 }
 
+/* The pair { name, tensor } at the top of the stack; the list keeps both. */
+static rp_to_store check_pair(lua_State *L, lua_Integer i) {
+  if (!lua_istable(L, -1)) rp_argument_error(L, 2, "item %d: a pair { name, tensor } expected, got %s", (int)i, luaL_typename(L, -1));
+  if (lua_rawgeti(L, -1, 1) != LUA_TSTRING) rp_argument_error(L, 2, "item %d: name: string expected, got %s", (int)i, luaL_typename(L, -1));
+  lua_rawgeti(L, -2, 2);
+  const rp_tensor *x = rp_test_tensor(L, -1);
+  if (!x || !x->block) rp_argument_error(L, 2, "item %d: an open tensor expected, got %s", (int)i, luaL_tolstring(L, -1, NULL));
+  rp_to_store pair = {lua_tostring(L, -2), x};
+  lua_pop(L, 2);
+  return pair;
+}
+
+/* safetensors_write(path, list of { name, tensor }) */
+static int safetensors_write(lua_State *L) {
+  const char *path = luaL_checkstring(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  size_t count = lua_rawlen(L, 2);
+  rp_to_store *list = lua_newuserdatauv(L, (count + 1) * sizeof *list, 0);
+  for (size_t i = 0; i < count; i++) {
+    lua_rawgeti(L, 2, (lua_Integer)i + 1);
+    list[i] = check_pair(L, (lua_Integer)i + 1);
+    lua_pop(L, 1);
+  }
+  RP_CALL(L, rp_safetensors_write(path, list, count));
+  return 0;
+}
+
 static const luaL_Reg file_methods[] = {
     {"names", file_names}, {"info", file_info},   {"tensor", file_tensor},
     {"same", file_same},   {"close", file_close}, {NULL, NULL},
@@ -303,6 +332,7 @@ static const luaL_Reg functions[] = {
     {"json_decode", json_decode},
     {"json_encode", json_encode},
     {"safetensors", safetensors_open},
+    {"safetensors_write", safetensors_write},
     {"clock", host_clock},
     {NULL, NULL},
 };

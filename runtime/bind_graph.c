@@ -167,6 +167,10 @@ static int get(lua_State *L) {
   if (strcmp(key, "name") == 0) return lua_pushstring(L, g->name), 1;
   if (strcmp(key, "plan") == 0) return push_plan(L, g), 1;
   if (strcmp(key, "nodes") == 0) return lua_pushinteger(L, (lua_Integer)g->record->node_count), 1;
+  if (strcmp(key, "driver_bytes") == 0) {
+    if (!g->pool->device->ops->exec_bytes) return 0;
+    return lua_pushinteger(L, (lua_Integer)g->driver_bytes), 1;
+  }
   if (strcmp(key, "copied") == 0) return lua_pushinteger(L, (lua_Integer)g->copied), 1;
   if (strcmp(key, "skipped") == 0) return lua_pushinteger(L, (lua_Integer)g->skipped), 1;
   if (strcmp(key, "replays") == 0) return lua_pushinteger(L, (lua_Integer)g->origin->replays), 1;

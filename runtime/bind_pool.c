@@ -1,4 +1,5 @@
 /* bind_pool.c - pools and their figures. */
+#include <stdio.h>
 #include <string.h>
 
 #include "bind.h"
@@ -64,13 +65,15 @@ static void set_figures(lua_State *L, const rp_zone_figures *f) {
 
 static int figures(lua_State *L) {
   rp_figures f;
-  rp_pool_figures(box_pool(L, 1), &f);
+  rp_pool *pool = box_pool(L, 1);
+  rp_pool_figures(pool, &f);
   lua_newtable(L);
   set_figures(L, &f.all);
   set_bytes(L, "device_used", f.device_used);
   set_bytes(L, "blocks", f.blocks);
   set_bytes(L, "graphs", f.graphs);
   if (f.limit) set_bytes(L, "limit", f.limit);
+  if (pool->device->ops->exec_bytes) set_bytes(L, "executables", f.executables);
   set_bytes(L, "copied", f.copied);
   set_bytes(L, "skipped", f.skipped);
   for (int z = 0; z < RP_ZONES; z++) {
@@ -89,16 +92,81 @@ static int trim(lua_State *L) {
   return 1;
 }
 
+/* ---- what lies where */
+
+/* Appends { address =, bytes =, taken = } of the part of [from, to) inside the run to the list on top. */
+static void add_block(lua_State *L, const rp_arena *arena, rp_chunk run, size_t from, size_t to, bool taken) {
+  from = from > run.from ? from : run.from;
+  to = to < run.to ? to : run.to;
+  if (from >= to) return;
+  lua_createtable(L, 0, 3);
+  lua_pushinteger(L, (lua_Integer)(arena->base + from)), lua_setfield(L, -2, "address");
+  set_bytes(L, "bytes", to - from);
+  lua_pushboolean(L, taken), lua_setfield(L, -2, "taken");
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+}
+
+static void add_blocks(lua_State *L, const rp_pool *pool, int zone, rp_chunk run) {
+  const rp_arena *arena = &pool->arenas[zone];
+  if (zone == RP_SCRATCH) {
+    add_block(L, arena, run, 0, pool->allocated[zone], true); /* the largest plan: all others lie over it */
+    return add_block(L, arena, run, pool->allocated[zone], SIZE_MAX, false);
+  }
+  const rp_extent *first = pool->heaps[zone].last;
+  while (first && first->before) first = first->before;
+  for (const rp_extent *e = first; e; e = e->after) add_block(L, arena, run, e->offset, e->offset + e->bytes, e->taken);
+  add_block(L, arena, run, pool->heaps[zone].end, SIZE_MAX, false);
+}
+
+/* Appends the run of memory that begins with chunk `at`; the first chunk behind it. */
+static size_t add_run(lua_State *L, const rp_pool *pool, int zone, size_t at) {
+  const rp_arena *arena = &pool->arenas[zone];
+  rp_chunk run = arena->chunks[at++];
+  while (at < arena->chunk_count && arena->chunks[at].from == run.to) run.to = arena->chunks[at++].to;
+  lua_createtable(L, 0, 4);
+  lua_pushstring(L, rp_zone_name((rp_zone)zone)), lua_setfield(L, -2, "zone");
+  lua_pushinteger(L, (lua_Integer)(arena->base + run.from)), lua_setfield(L, -2, "address");
+  set_bytes(L, "bytes", run.to - run.from);
+  lua_newtable(L);
+  add_blocks(L, pool, zone, run);
+  lua_setfield(L, -2, "blocks");
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+  return at;
+}
+
+/* segments(): a list of the runs of mapped memory, each with its blocks, which fill it */
+static int segments(lua_State *L) {
+  const rp_pool *pool = box_pool(L, 1);
+  lua_newtable(L);
+  for (int z = 0; z < RP_ZONES; z++)
+    for (size_t at = 0; at < pool->arenas[z].chunk_count;) at = add_run(L, pool, z, at);
+  return 1;
+}
+
+/* snapshot(file): the file's form is the business of lua/reprise/snapshot.lua */
+static int snapshot(lua_State *L) {
+  box_pool(L, 1);
+  if (lua_type(L, 2) != LUA_TSTRING) return rp_type_error(L, 2, "string");
+  lua_settop(L, 2);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "reprise.snapshot");
+  lua_call(L, 1, 1);
+  lua_insert(L, 1);
+  lua_call(L, 2, 0);
+  return 0;
+}
+
 static int get(lua_State *L) {
   const char *key = luaL_checkstring(L, 2);
   if (strcmp(key, "device") == 0) return rp_push_device(L, box_pool(L, 1)->device), 1;
   return rp_method(L);
 }
 
-static void add_zone(luaL_Buffer *b, lua_State *L, const char *name, const rp_zone_figures *f) {
-  lua_pushfstring(L, "\n  %s: %f MiB allocated, %f reserved, peak %f", name, (double)f->allocated / 0x1p20,
-                  (double)f->reserved / 0x1p20, (double)f->peak_allocated / 0x1p20);
-  luaL_addvalue(b);
+static void add_zone(luaL_Buffer *b, const char *name, const rp_zone_figures *f) {
+  char line[160];
+  snprintf(line, sizeof line, "\n  %-8s %10.2f MiB allocated, peak %.2f; %.2f reserved, peak %.2f", name, (double)f->allocated / 0x1p20,
+           (double)f->peak_allocated / 0x1p20, (double)f->reserved / 0x1p20, (double)f->peak_reserved / 0x1p20);
+  luaL_addstring(b, line);
 }
 
 static int to_string(lua_State *L) {
@@ -110,8 +178,8 @@ static int to_string(lua_State *L) {
   luaL_buffinit(L, &b);
   lua_pushfstring(L, "pool of %s: %d blocks, %d graphs", pool->device->name, (int)f.blocks, (int)f.graphs);
   luaL_addvalue(&b);
-  for (int z = 0; z < RP_ZONES; z++) add_zone(&b, L, rp_zone_name((rp_zone)z), &f.zones[z]);
-  add_zone(&b, L, "all", &f.all);
+  for (int z = 0; z < RP_ZONES; z++) add_zone(&b, rp_zone_name((rp_zone)z), &f.zones[z]);
+  add_zone(&b, "all", &f.all);
   luaL_pushresult(&b);
   return 1;
 }
@@ -162,7 +230,7 @@ static int plan(lua_State *L) {
 
 void rp_bind_pool(lua_State *L) {
   static const luaL_Reg functions[] = {{"pool", new_pool}, {"plan", plan}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"figures", figures}, {"trim", trim}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"figures", figures}, {"trim", trim}, {"segments", segments}, {"snapshot", snapshot}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", close_pool}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_POOL_NAME, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);

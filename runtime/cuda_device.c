@@ -258,4 +258,5 @@ const rp_device_ops rp_cuda_ops = {
     .exec_set = rp_cuda_exec_set,
     .exec_launch = rp_cuda_exec_launch,
     .exec_free = rp_cuda_exec_free,
+    .exec_bytes = rp_cuda_exec_bytes,
 };

@@ -104,5 +104,6 @@ rp_status rp_cuda_exec_build(rp_device *dev, const rp_launch *nodes, size_t coun
 rp_status rp_cuda_exec_set(rp_device *dev, rp_exec *exec, size_t node, const rp_launch *launch);
 rp_status rp_cuda_exec_launch(rp_device *dev, rp_exec *exec);
 void rp_cuda_exec_free(rp_device *dev, rp_exec *exec);
+size_t rp_cuda_exec_bytes(const rp_exec *exec);
 
 #endif

@@ -18,6 +18,7 @@ struct rp_exec {
   CUgraphExec handle;
   CUgraphNode *nodes; /* of the graph, in the order of the launches; owned */
   size_t count;
+  size_t bytes; /* of device memory that the driver took for it */
   char label[40]; /* for the sentence about a fault */
 };
 
@@ -120,12 +121,24 @@ static rp_status instantiate(rp_cuda_device *dev, rp_exec *exec) {
   return RP_OK;
 }
 
+/* The driver takes memory for executables in large pieces: most cost nothing, and then one pays for many. */
+static rp_status instantiate_measured(rp_cuda_device *dev, rp_exec *exec) {
+  size_t before, after, total;
+  RP_CU(dev, cuMemGetInfo, (&before, &total), "%s", "");
+  RP_TRY(instantiate(dev, exec));
+  RP_CU(dev, cuMemGetInfo, (&after, &total), "%s", "");
+  exec->bytes = before > after ? before - after : 0; /* others may have given memory back meanwhile */
+  return RP_OK;
+}
+
+size_t rp_cuda_exec_bytes(const rp_exec *exec) { return exec->bytes; }
+
 static rp_status build(rp_cuda_device *dev, rp_exec *exec, const rp_launch *nodes, const rp_edge *edges,
                        size_t edge_count) {
   RP_CU(dev, cuGraphCreate, (&exec->graph, 0), "%s", "");
   for (size_t i = 0; i < exec->count; i++) RP_TRY(add_node(dev, exec, i, &nodes[i]));
   RP_TRY(connect(dev, exec, nodes, edges, edge_count));
-  return instantiate(dev, exec);
+  return instantiate_measured(dev, exec);
 }
 
 static void discard(rp_exec *exec) {

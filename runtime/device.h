@@ -93,6 +93,7 @@ typedef struct rp_device_ops {
   rp_status (*exec_set)(rp_device *dev, rp_exec *exec, size_t node, const rp_launch *launch); /* new argument values */
   rp_status (*exec_launch)(rp_device *dev, rp_exec *exec);
   void (*exec_free)(rp_device *dev, rp_exec *exec);               /* waits for a run in flight */
+  size_t (*exec_bytes)(const rp_exec *exec);                      /* device memory it took; NULL: the device cannot tell */
 } rp_device_ops;
 
 struct rp_device {

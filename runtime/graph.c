@@ -88,7 +88,10 @@ static rp_status build(rp_graph *g, bool parallel) {
   const rp_edge *edges = !parallel ? NULL : g->edges ? g->edges : &none;
   status = dev->ops->exec_build(dev, nodes, rec->node_count, edges, parallel ? g->edge_count : 0, &g->exec);
   rp_free(nodes);
-  return status;
+  if (status != RP_OK) return status;
+  g->driver_bytes = dev->ops->exec_bytes ? dev->ops->exec_bytes(g->exec) : 0;
+  g->pool->executables += g->driver_bytes;
+  return RP_OK;
 }
 
 void rp_graph_note_params(rp_graph *g) {
@@ -164,10 +167,12 @@ rp_graph *rp_graph_retain(rp_graph *g) {
 
 void rp_graph_close(rp_graph *g) {
   if (g->exec) g->pool->device->ops->exec_free(g->pool->device, g->exec);
+  g->pool->executables -= g->driver_bytes;
   if (g->planned) rp_pool_unplan(g->pool, g->plan.peak);
   for (size_t i = 0; i < g->input_count; i++) rp_tensor_close(&g->inputs[i]);
   if (g->origin) g->origin->closed = true;
   g->exec = NULL;
+  g->driver_bytes = 0;
   g->planned = false;
   g->closed = true;
 }

@@ -13,7 +13,7 @@
 #include "planner.h"
 #include "record.h"
 
-enum { RP_MOST_INPUTS = 64 };
+enum { RP_MOST_INPUTS = 128 };
 
 typedef enum rp_outputs {
   RP_SHARED,                 /* in scratch: stale as soon as a later replay reaches over them */
@@ -41,6 +41,7 @@ typedef struct rp_graph {
   size_t edge_count;
   bool edges_known;
   rp_exec *exec;
+  size_t driver_bytes;       /* what the driver took for the executable; 0 where it cannot tell */
   uint64_t *param_versions;  /* one an argument of the record, of PARAM arguments as last handed to the device */
   size_t param_count;        /* arguments that are parameters */
   rp_outputs mode;

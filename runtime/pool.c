@@ -113,7 +113,7 @@ static void account(rp_pool *pool, rp_zone zone, size_t now) {
 
 void rp_pool_figures(rp_pool *pool, rp_figures *out) {
   *out = (rp_figures){.blocks = pool->live_blocks, .graphs = pool->plan_count, .limit = pool->limit == SIZE_MAX ? 0 : pool->limit,
-                      .copied = pool->copied, .skipped = pool->skipped};
+                      .executables = pool->executables, .copied = pool->copied, .skipped = pool->skipped};
   for (int z = 0; z < RP_ZONES; z++) {
     out->zones[z] = (rp_zone_figures){pool->allocated[z], pool->arenas[z].committed, pool->peak[z], pool->arenas[z].peak};
     out->all.reserved += pool->arenas[z].committed;

@@ -53,6 +53,7 @@ typedef struct rp_figures {
   size_t device_used;        /* bytes in use on the device, by the driver */
   size_t blocks, graphs;     /* live */
   size_t limit;              /* 0: none */
+  size_t executables;        /* bytes that the driver took for live graphs */
   uint64_t copied, skipped;  /* bytes of graph inputs so far */
 } rp_figures;
 
@@ -69,6 +70,7 @@ struct rp_pool {
   size_t plan_count, plan_room;
   rp_overlay overlay;        /* which replay overwrote which scratch */
   size_t limit;              /* bytes that may be reserved in all zones together */
+  size_t executables;        /* bytes that the driver took for live graphs */
   uint64_t copied, skipped;  /* bytes of inputs, of all replays */
   uint64_t clock;            /* one more at every enqueued write */
   size_t live_blocks;
