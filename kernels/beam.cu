@@ -18,7 +18,7 @@
  * position (origin): keys and values stay where they were written.
  *
  * Shapes: beam.cuh; keys, ids, most, sums, seen: candidates.cu; parents of follow [rows] i32.
- * Launch: any grid and block; search: shared = 4 * (3 * tile + tile / 8 + 5 * k + 12 * beams), tile a multiple of eight
+ * Launch: any grid and block; search: shared = 4 * (3 * tile + tile / 8 + 7 * k + 12 * beams), tile a multiple of 64
  * greater than k; the others none. A block takes a source.
  */
 #include "beam.cuh"
@@ -27,7 +27,7 @@ static const float FAR = -1.0e9f;
 
 INLINE bool is_end (const i32 *ends, i32 count, i32 id) {
   bool found = false;
-  for (i32 i = 0; i < count; i++) found |= ends[i] == id;
+  ROLLED for (i32 i = 0; i < count; i++) found |= ends[i] == id;
   return found;
 }
 
@@ -39,13 +39,13 @@ WAITS KERNEL void begin (float *scores, i32 *lists, i32 *open, i32 *token, i32 *
   span mine = share(sources * beams);
   wait_previous();
   release_next();
-  for (i32 row = mine.first + (i32)THREAD; row < mine.last; row += (i32)THREADS) {
+  ROLLED for (i32 row = mine.first + (i32)THREAD; row < mine.last; row += (i32)THREADS) {
     i32 source = row / beams, beam = row % beams, length = control[PROMPT];
     scores[(source * 2 + 0) * beams + beam] = beam ? FAR : 0;
     scores[(source * 2 + 1) * beams + beam] = FAR;
-    for (i32 l = 0; l < LISTS; l++) lists[(source * LISTS + l) * beams + beam] = l == REAL && beam == 0;
+    ROLLED for (i32 l = 0; l < LISTS; l++) lists[(source * LISTS + l) * beams + beam] = l == REAL && beam == 0;
     if (beam == 0) open[source] = source < live;
-    for (i32 p = 0; p < length; p++) tokens[(size_t)row * (size_t)room + (size_t)p] = prompt[source * length + p];
+    ROLLED for (i32 p = 0; p < length; p++) tokens[(size_t)row * (size_t)room + (size_t)p] = prompt[source * length + p];
     token[row] = prompt[source * length];
     origin[(size_t)row * (size_t)room] = (u8)beam;
   }
@@ -58,9 +58,9 @@ WAITS KERNEL void begin (float *scores, i32 *lists, i32 *open, i32 *token, i32 *
 template <int MOST, class P> INLINE void take_over (u8 *origin, P parent, i32 row, i32 beams, i32 room, i32 count) {
   u8 old[MOST];
   u8 *rows = origin + (size_t)row * (size_t)room;
-  for (i32 p = (i32)THREAD; p < count; p += (i32)THREADS) {
-    for (i32 b = 0; b < beams; b++) old[b] = rows[(size_t)b * (size_t)room + (size_t)p];
-    for (i32 b = 0; b < beams; b++) {
+  ROLLED for (i32 p = (i32)THREAD; p < count; p += (i32)THREADS) {
+    ROLLED for (i32 b = 0; b < beams; b++) old[b] = rows[(size_t)b * (size_t)room + (size_t)p];
+    ROLLED for (i32 b = 0; b < beams; b++) {
       i32 from = parent(b);
       rows[(size_t)b * (size_t)room + (size_t)p] = 0 <= from && from < beams ? old[from] : (u8)255;
     }
@@ -73,10 +73,10 @@ WAITS KERNEL void follow (u8 *origin, const i32 *position, const i32 *parents, i
   wait_previous();
   release_next();
   i32 at = *position;
-  for (i32 source = mine.first; source < mine.last && 0 <= at && at < room; source++) {
+  ROLLED for (i32 source = mine.first; source < mine.last && 0 <= at && at < room; source++) {
     const i32 *parent = parents + source * beams;
     take_over<255>(origin, [&] (i32 b) { return parent[b]; }, source * beams, beams, room, at);
-    for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS)
+    ROLLED for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS)
       origin[(size_t)(source * beams + b) * (size_t)room + (size_t)at] = (u8)b;
   }
 }
@@ -106,7 +106,7 @@ INLINE void read_control (inputs &in, const i32 *control) {
 
 struct place { /* of a source in shared memory, and what is found there */
   float *key, *a, *run, *ended, *row_most, *row_log, *scores;
-  i32 *name, *flat, *hit, *lists, *next, *kept;
+  i32 *name, *flat, *beam, *id, *hit, *lists, *next, *kept;
   top_space space;
   i32 tile, source;
 };
@@ -122,6 +122,7 @@ INLINE place place_at (float *memory, i32 tile, i32 k, i32 beams) {
   p.space.most = some(tile / 8);
   p.tile = tile;
   p.a = some(k), p.run = some(k), p.ended = some(k + beams), p.flat = whole(k), p.hit = whole(k);
+  p.beam = whole(k), p.id = whole(k);
   p.row_most = some(beams), p.row_log = some(beams), p.scores = some(2 * beams), p.lists = whole(LISTS * beams);
   p.next = whole(beams), p.kept = whole(beams);
   return p;
@@ -129,14 +130,14 @@ INLINE place place_at (float *memory, i32 tile, i32 k, i32 beams) {
 
 /* The lists as they were, and log-softmax's constants of each row from those of its parts; a warp takes a row. */
 INLINE void read_source (const place &p, const inputs &in, const float *scores, const i32 *lists) {
-  for (i32 i = (i32)THREAD; i < 2 * in.beams; i += (i32)THREADS) p.scores[i] = scores[p.source * 2 * in.beams + i];
-  for (i32 i = (i32)THREAD; i < LISTS * in.beams; i += (i32)THREADS) p.lists[i] = lists[p.source * LISTS * in.beams + i];
-  for (i32 b = (i32)WARP; in.parts > 1 && b < in.beams; b += (i32)WARPS) {
+  ROLLED for (i32 i = (i32)THREAD; i < 2 * in.beams; i += (i32)THREADS) p.scores[i] = scores[p.source * 2 * in.beams + i];
+  ROLLED for (i32 i = (i32)THREAD; i < LISTS * in.beams; i += (i32)THREADS) p.lists[i] = lists[p.source * LISTS * in.beams + i];
+  ROLLED for (i32 b = (i32)WARP; in.parts > 1 && b < in.beams; b += (i32)WARPS) {
     size_t row = (size_t)(p.source * in.beams + b) * (size_t)in.parts;
     float most = -INF, sum = 0;
-    for (i32 i = (i32)LANE; i < in.parts; i += LANES) most = in.most[row + (size_t)i] > most ? in.most[row + (size_t)i] : most;
+    ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) most = in.most[row + (size_t)i] > most ? in.most[row + (size_t)i] : most;
     most = warp_max(most);
-    for (i32 i = (i32)LANE; i < in.parts; i += LANES) sum += in.sums[row + (size_t)i] * expf(in.most[row + (size_t)i] - most);
+    ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) sum += in.sums[row + (size_t)i] * expf(in.most[row + (size_t)i] - most);
     sum = warp_sum(sum);
     if (LANE == 0) {
       p.row_most[b] = most;
@@ -167,11 +168,11 @@ INLINE void read_entry (const place &p, const inputs &in, i32 e, float *key, i32
 INLINE void find_candidates (const place &p, const inputs &in) {
   i32 k = in.k, all = in.beams * in.parts * k;
   if (in.parts > 1 && in.penalty != 1) all += in.beams * (in.position + 1);
-  for (i32 i = (i32)THREAD; i < k; i += (i32)THREADS) p.a[i] = -INF, p.flat[i] = NOBODY;
+  ROLLED for (i32 i = (i32)THREAD; i < k; i += (i32)THREADS) p.a[i] = -INF, p.flat[i] = NOBODY;
   barrier();
-  for (i32 first = 0; first < all; first += p.tile - k) {
+  ROLLED for (i32 first = 0; first < all; first += p.tile - k) {
     i32 here = all - first < p.tile - k ? all - first : p.tile - k, padded = (k + here + 7) & ~7;
-    for (i32 i = (i32)THREAD; i < padded; i += (i32)THREADS)
+    ROLLED for (i32 i = (i32)THREAD; i < padded; i += (i32)THREADS)
       if (i < k) p.key[i] = p.a[i], p.name[i] = p.flat[i];
       else if (i < k + here) read_entry(p, in, first + i - k, p.key + i, p.name + i);
       else p.key[i] = -INF, p.name[i] = NOBODY;
@@ -183,35 +184,26 @@ INLINE void find_candidates (const place &p, const inputs &in) {
   }
 }
 
-/* A candidate's parent and id; one that is not there is id 0 of the first. */
-INLINE i32 beam_of (const place &p, const inputs &in, i32 j) { return p.flat[j] == NOBODY ? 0 : p.flat[j] / in.vocab; }
-INLINE i32 id_of (const place &p, const inputs &in, i32 j) { return p.flat[j] == NOBODY ? 0 : p.flat[j] % in.vocab; }
-
-/* hit, and the keys of the two orders: run over the candidates, ended over the finished and then the candidates. */
+/* Parent, id and hit of each candidate (one that is not there is id 0 of the first row), and the keys of the two orders:
+ * run over the candidates, ended over the finished and then the candidates. */
 INLINE void judge (const place &p, const inputs &in) {
   i32 longest = in.prompt + in.count >= in.longest;
   float divisor = in.factor[in.count];
-  for (i32 i = (i32)THREAD; i < in.k + in.beams; i += (i32)THREADS) {
+  ROLLED for (i32 i = (i32)THREAD; i < in.k + in.beams; i += (i32)THREADS) {
     i32 j = i - in.beams;
     if (j < 0) {
       p.ended[i] = p.scores[in.beams + i];
       continue;
     }
     float a = p.a[j];
-    p.hit[j] = longest || is_end(in.ends, in.end_count, id_of(p, in, j));
+    i32 flat = p.flat[j] == NOBODY ? 0 : p.flat[j];
+    p.beam[j] = flat / in.vocab;
+    p.id[j] = flat % in.vocab;
+    p.hit[j] = longest || is_end(in.ends, in.end_count, p.id[j]);
     p.run[j] = a + (p.hit[j] ? FAR : 0.0f);
     p.ended[i] = (a > -INF ? a / divisor : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
   }
   barrier();
-}
-
-/* at[rank] = i for the best `most` of n keys; of equal ones the first is better. */
-INLINE void rank_all (const float *key, i32 n, i32 most, i32 *at) {
-  for (i32 i = (i32)THREAD; i < n; i += (i32)THREADS) {
-    i32 rank = 0;
-    for (i32 j = 0; j < n; j++) rank += key[j] > key[i] || (key[j] == key[i] && j < i);
-    if (rank < most) at[rank] = i;
-  }
 }
 
 /* Writes place r of both lists. */
@@ -220,27 +212,27 @@ INLINE void write_place (const place &p, const inputs &in, i32 r, float *scores,
   float *score = scores + p.source * 2 * beams + r;
   score[0] = p.run[j];
   score[beams] = p.ended[i];
-  list[REAL * beams] = p.lists[REAL * beams + beam_of(p, in, j)] && p.a[j] > -INF;
-  i32 c = i - beams, from = c < 0 ? 0 : beam_of(p, in, c);
+  list[REAL * beams] = p.lists[REAL * beams + p.beam[j]] && p.a[j] > -INF;
+  i32 c = i - beams, from = c < 0 ? 0 : p.beam[c];
   i32 real = c >= 0 && c < beams && p.lists[REAL * beams + from] && p.a[c] > -INF;
   list[FINISHED * beams] = c < 0 ? p.lists[FINISHED * beams + i] : p.hit[c] && c < beams ? 1 + 2 * real : 0;
   list[AT * beams] = c < 0 ? p.lists[AT * beams + i] : in.position;
   list[BEAM * beams] = c < 0 ? p.lists[BEAM * beams + i] : from;
-  list[TOKEN * beams] = c < 0 ? p.lists[TOKEN * beams + i] : id_of(p, in, c);
+  list[TOKEN * beams] = c < 0 ? p.lists[TOKEN * beams + i] : p.id[c];
 }
 
 struct memory_of { i32 *token, *tokens; u8 *parents, *origin; }; /* what beams leave behind */
 
 INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
   i32 beams = in.beams, at = in.position, first = p.source * beams;
-  take_over<16>(m.origin, [&] (i32 b) { return beam_of(p, in, p.next[b]); }, first, beams, in.room, at + 1);
-  for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS) {
+  take_over<16>(m.origin, [&] (i32 b) { return p.beam[p.next[b]]; }, first, beams, in.room, at + 1);
+  ROLLED for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS) {
     size_t next = (size_t)(first + b) * (size_t)in.room + (size_t)at + 1;
-    i32 id = id_of(p, in, p.next[b]);
+    i32 id = p.id[p.next[b]];
     m.token[first + b] = id;
     if (at + 1 >= in.room) continue;
     m.tokens[next] = id;
-    m.parents[next] = (u8)beam_of(p, in, p.next[b]);
+    m.parents[next] = (u8)p.beam[p.next[b]];
     m.origin[next] = (u8)b;
   }
 }
@@ -255,8 +247,8 @@ INLINE bool finished_at (const place &p, const inputs &in, i32 r) {
 INLINE bool stays_open (const place &p, const inputs &in) {
   float best = p.run[p.next[0]] / in.factor[in.horizon ? in.horizon : in.count], worst = p.ended[p.kept[in.beams - 1]];
   float missing = 0, going = 0; /* places of the finished list, candidates that did not hit */
-  for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) missing += finished_at(p, in, r) ? 0.0f : 1.0f;
-  for (i32 j = (i32)THREAD; j < in.k; j += (i32)THREADS) going += p.hit[j] ? 0.0f : 1.0f;
+  ROLLED for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) missing += finished_at(p, in, r) ? 0.0f : 1.0f;
+  ROLLED for (i32 j = (i32)THREAD; j < in.k; j += (i32)THREADS) going += p.hit[j] ? 0.0f : 1.0f;
   missing = block_sum(missing);
   going = block_sum(going);
   return going > 0 && !(missing == 0 && in.early) && best > (missing == 0 ? worst : FAR);
@@ -266,10 +258,14 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
   read_source(p, in, scores, lists);
   find_candidates(p, in);
   judge(p, in);
-  rank_all(p.run, in.k, in.beams, p.next);
-  rank_all(p.ended, in.k + in.beams, in.beams, p.kept);
+  auto order = [&] (const float *key, i32 n, i32 *at) {
+    rank_all(n, in.beams, [&] (i32 i, i32 j) { return key[i] > key[j] || (key[i] == key[j] && i < j); },
+             [&] (i32 rank, i32 i) { at[rank] = i; });
+  };
+  order(p.run, in.k, p.next);
+  order(p.ended, in.k + in.beams, p.kept);
   barrier();
-  for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) write_place(p, in, r, scores, lists);
+  ROLLED for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) write_place(p, in, r, scores, lists);
   write_rows(p, in, m);
   bool more = stays_open(p, in);
   if (THREAD == 0) open[p.source] = more;
@@ -280,7 +276,7 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
 
 /* While a prompt is read: its next token, for every row of a source. */
 INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
-  for (i32 b = (i32)THREAD; b < in.beams; b += (i32)THREADS) {
+  ROLLED for (i32 b = (i32)THREAD; b < in.beams; b += (i32)THREADS) {
     size_t next = (size_t)(source * in.beams + b) * (size_t)in.room + (size_t)in.position + 1;
     m.token[source * in.beams + b] = in.tokens[next];
     m.origin[next] = (u8)b;
@@ -290,7 +286,7 @@ INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
 /* The block that arrives last moves the position on, sees whether any source is open, and tells the host. */
 INLINE void finish_step (i32 *control, const i32 *open, i32 sources, u64 *words) {
   float still = 0;
-  for (i32 s = (i32)THREAD; s < sources; s += (i32)THREADS) still += open[s] ? 1.0f : 0.0f;
+  ROLLED for (i32 s = (i32)THREAD; s < sources; s += (i32)THREADS) still += open[s] ? 1.0f : 0.0f;
   still = block_sum(still);
   if (THREAD) return;
   control[POSITION]++;
@@ -311,7 +307,7 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
   release_next();
   if (control[DONE]) return;
   read_control(in, control);
-  for (p.source = mine.first; p.source < mine.last; p.source++) {
+  ROLLED for (p.source = mine.first; p.source < mine.last; p.source++) {
     if (in.position + 1 < in.prompt) read_on(p.source, in, m);
     else if (open[p.source]) move_source(p, in, scores, lists, open, m);
   }
@@ -327,7 +323,7 @@ WAITS KERNEL void collect (i32 *ids, i32 *counts, const i32 *lists, const i32 *t
   span mine = share(sources * wanted);
   wait_previous();
   release_next();
-  for (i32 item = mine.first + (i32)THREAD; item < mine.last; item += (i32)THREADS) {
+  ROLLED for (i32 item = mine.first + (i32)THREAD; item < mine.last; item += (i32)THREADS) {
     i32 source = item / wanted;
     const i32 *list = lists + source * LISTS * beams + item % wanted;
     i32 at = list[AT * beams], beam = list[BEAM * beams], last = list[TOKEN * beams], prompt = control[PROMPT];
@@ -337,7 +333,7 @@ WAITS KERNEL void collect (i32 *ids, i32 *counts, const i32 *lists, const i32 *t
     counts[item * 2] = real ? at + 1 - prompt + !ended : -1;
     counts[item * 2 + 1] = ended;
     if (real && !ended) to[at + 1 - prompt] = last;
-    for (; real && at >= prompt; at--) {
+    ROLLED for (; real && at >= prompt; at--) {
       size_t node = (size_t)(source * beams + beam) * (size_t)room + (size_t)at;
       to[at - prompt] = tokens[node];
       beam = parents[node];

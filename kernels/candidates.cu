@@ -13,7 +13,7 @@
  * Shapes, parts = vocab / part rounded up: logits [rows][width]; keys and ids [rows][parts][k], best first, the rest -INF
  * and NOBODY; most, sums [rows][parts]; seen [rows][room], not touched without penalty or where vocab <= part. The state
  * (control, scores, open, tokens, origin, factor, ends) is beam.cu's. first and part are multiples of eight.
- * Launch: any grid and block, shared = 4 * (2 * part + part / 8) bytes. Nothing happens while a prompt is read, nor for
+ * Launch: any grid and block, shared = 4 * (2 * part + part / 8 (to a multiple of eight)) bytes. Nothing happens while a prompt is read, nor for
  * sources that are no longer open.
  */
 #include "beam.cuh"
@@ -30,16 +30,16 @@ INLINE float score_of (const part_of &p, float x, float log_sum) { return (x - p
 /* Fills key, most and sum; nan counts as -INF. */
 INLINE void read_part (part_of &p, i32 packed) {
   float most = -INF, sum = 0;
-  for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8) {
+  ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8) {
     float8 x = i + 8 <= p.count && packed ? load8(p.logits + i) : part8(p.logits + i, p.count - i);
     store8(p.key + i, max8(x, splat8(-INF)));
-    for (i32 j = p.count; j < i + 8; j++) p.key[j] = -INF;
+    ROLLED for (i32 j = p.count; j < i + 8; j++) p.key[j] = -INF;
     float here = most8(load8(p.key + i));
     most = here > most ? here : most;
   }
   p.most = block_max(most);
   if (p.most == -INF) p.most = 0;
-  for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
+  ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
     sum += sum8(exp8(sub8(load8(p.key + i), splat8(p.most))));
   p.sum = block_sum(sum);
 }
@@ -47,13 +47,13 @@ INLINE void read_part (part_of &p, i32 packed) {
 /* Takes out the ids that options forbid. */
 INLINE void forbid (const part_of &p, const row_of &row, const i32 *control, const i32 *ends) {
   i32 n = control[NGRAM], length = control[POSITION] + 1;
-  for (i32 i = (i32)THREAD; n > 0 && i <= length - n; i += (i32)THREADS) {
+  ROLLED for (i32 i = (i32)THREAD; n > 0 && i <= length - n; i += (i32)THREADS) {
     i32 same = 0;
     while (same < n - 1 && token_at(row, i + same) == token_at(row, length - n + 1 + same)) same++;
     i32 at = token_at(row, i + n - 1) - p.first;
     if (same == n - 1 && 0 <= at && at < p.count) p.key[at] = -INF;
   }
-  for (i32 e = (i32)THREAD; length < control[SHORTEST] && e < control[END_COUNT]; e += (i32)THREADS) {
+  ROLLED for (i32 e = (i32)THREAD; length < control[SHORTEST] && e < control[END_COUNT]; e += (i32)THREADS) {
     i32 at = ends[e] - p.first;
     if (0 <= at && at < p.count) p.key[at] = -INF;
   }
@@ -63,15 +63,15 @@ INLINE void forbid (const part_of &p, const row_of &row, const i32 *control, con
 /* Several threads may write the same for an id that the row holds more than once. */
 INLINE void finish_scores (const part_of &p, const row_of &row, i32 length, float penalty, float score) {
   float log_sum = logf(p.sum);
-  for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
+  ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
     store8(p.key + i, sub8(sub8(load8(p.key + i), splat8(p.most)), splat8(log_sum)));
   barrier();
-  for (i32 i = (i32)THREAD; penalty != 1 && i < length; i += (i32)THREADS) {
+  ROLLED for (i32 i = (i32)THREAD; penalty != 1 && i < length; i += (i32)THREADS) {
     i32 id = token_at(row, i);
     if (p.key[id] > -INF) p.key[id] = penalized(score_of(p, p.logits[id], log_sum), penalty);
   }
   barrier();
-  for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
+  ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
     store8(p.key + i, add8(load8(p.key + i), splat8(score)));
 }
 
@@ -82,7 +82,7 @@ INLINE bool is_first (const row_of &row, i32 at, i32 id) {
 }
 
 INLINE void set_seen_apart (const part_of &p, const row_of &row, i32 length, float *seen) {
-  for (i32 i = (i32)THREAD; i < length; i += (i32)THREADS) {
+  ROLLED for (i32 i = (i32)THREAD; i < length; i += (i32)THREADS) {
     i32 id = token_at(row, i), at = id - p.first;
     if (at < 0 || at >= p.count) continue;
     bool first = is_first(row, i, id);
@@ -96,14 +96,14 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
                               const u8 *origin, const float *factor, const i32 *ends, i32 rows, i32 beams, i32 room,
                               i32 vocab, i32 width, i32 first, i32 part, i32 k) {
   DYNAMIC(float, key);
-  top_space space = {key + part, (i32 *)(key + part + part / 8)};
+  top_space space = {key + part, (i32 *)(key + part + ((part / 8 + 7) & ~7))};
   i32 here = (width + part - 1) / part, parts = (vocab + part - 1) / part, packed = packable(logits, width);
   span mine = share(rows * here);
   wait_previous();
   release_next();
   if (control[DONE] || control[POSITION] + 1 < control[PROMPT]) return;
   i32 length = control[POSITION] + 1;
-  for (i32 item = mine.first; item < mine.last; item++) {
+  ROLLED for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / here, from = item % here * part;
     if (!open[row / beams]) continue;
     row_of r = row_at(tokens, origin, row, beams, room);
@@ -126,7 +126,7 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
       to[rank] = key[i];
       names[rank] = p.first + i;
     };
-    for (i32 i = top(key, p.padded, k, space, name, take) + (i32)THREAD; i < k; i += (i32)THREADS) {
+    ROLLED for (i32 i = top(key, p.padded, k, space, name, take) + (i32)THREAD; i < k; i += (i32)THREADS) {
       to[i] = -INF;
       names[i] = NOBODY;
     }
