@@ -18,8 +18,8 @@
  * position (origin): keys and values stay where they were written.
  *
  * Shapes: beam.cuh; keys, ids, most, sums, seen: candidates.cu; parents of follow [rows] i32.
- * Launch: any grid and block; search: shared = 4 * (3 * tile + tile / 8 + 7 * k + 12 * beams), tile a multiple of 64
- * greater than k; the others none. A block takes a source.
+ * Launch: any grid and block; search: shared = 4 * (4 * tile + tile / 8 + 7 * k + 12 * beams + 24), tile a multiple of
+ * 64 greater than k; the others none. A block takes a source.
  */
 #include "beam.cuh"
 
@@ -116,12 +116,9 @@ INLINE place place_at (float *memory, i32 tile, i32 k, i32 beams) {
   float *at = memory;
   auto some = [&] (i32 n) { at += n; return at - n; };
   auto whole = [&] (i32 n) { return (i32 *)some(n); };
-  p.key = some(tile);
-  p.name = whole(tile);
-  p.space.list = whole(tile);
-  p.space.most = some(tile / 8);
-  p.tile = tile;
-  p.a = some(k), p.run = some(k), p.ended = some(k + beams), p.flat = whole(k), p.hit = whole(k);
+  p.key = some(tile), p.name = whole(tile), p.tile = tile;
+  p.space.most = some(tile / 8), p.space.listed = some(tile), p.space.list = whole(tile);
+  p.run = some((k + 7) & ~7), p.ended = some((k + beams + 7) & ~7), p.a = some(k), p.flat = whole(k), p.hit = whole(k);
   p.beam = whole(k), p.id = whole(k);
   p.row_most = some(beams), p.row_log = some(beams), p.scores = some(2 * beams), p.lists = whole(LISTS * beams);
   p.next = whole(beams), p.kept = whole(beams);
@@ -189,8 +186,11 @@ INLINE void find_candidates (const place &p, const inputs &in) {
 INLINE void judge (const place &p, const inputs &in) {
   i32 longest = in.prompt + in.count >= in.longest;
   float divisor = in.factor[in.count];
-  ROLLED for (i32 i = (i32)THREAD; i < in.k + in.beams; i += (i32)THREADS) {
+  ROLLED for (i32 i = (i32)THREAD; i < ((in.k + in.beams + 7) & ~7); i += (i32)THREADS) {
     i32 j = i - in.beams;
+    if (j >= in.k) p.ended[i] = -INF;
+    if (i >= in.k && i < ((in.k + 7) & ~7)) p.run[i] = -INF;
+    if (j >= in.k) continue;
     if (j < 0) {
       p.ended[i] = p.scores[in.beams + i];
       continue;
@@ -204,6 +204,14 @@ INLINE void judge (const place &p, const inputs &in) {
     p.ended[i] = (a > -INF ? a / divisor : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
   }
   barrier();
+}
+
+/* at[rank] = i for the best `most` of n keys; of equal ones the first is better. */
+INLINE void choose_best (const float *key, i32 n, i32 most, i32 *at) {
+  ROLLED for (i32 i = (i32)THREAD; i < n; i += (i32)THREADS) {
+    i32 rank = rank_of(key, (n + 7) & ~7, i);
+    if (rank < most) at[rank] = i;
+  }
 }
 
 /* Writes place r of both lists. */
@@ -258,12 +266,8 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
   read_source(p, in, scores, lists);
   find_candidates(p, in);
   judge(p, in);
-  auto order = [&] (const float *key, i32 n, i32 *at) {
-    rank_all(n, in.beams, [&] (i32 i, i32 j) { return key[i] > key[j] || (key[i] == key[j] && i < j); },
-             [&] (i32 rank, i32 i) { at[rank] = i; });
-  };
-  order(p.run, in.k, p.next);
-  order(p.ended, in.k + in.beams, p.kept);
+  choose_best(p.run, in.k, in.beams, p.next);
+  choose_best(p.ended, in.k + in.beams, in.beams, p.kept);
   barrier();
   ROLLED for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) write_place(p, in, r, scores, lists);
   write_rows(p, in, m);

@@ -13,7 +13,7 @@
  * Shapes, parts = vocab / part rounded up: logits [rows][width]; keys and ids [rows][parts][k], best first, the rest -INF
  * and NOBODY; most, sums [rows][parts]; seen [rows][room], not touched without penalty or where vocab <= part. The state
  * (control, scores, open, tokens, origin, factor, ends) is beam.cu's. first and part are multiples of eight.
- * Launch: any grid and block, shared = 4 * (2 * part + part / 8 (to a multiple of eight)) bytes. Nothing happens while a prompt is read, nor for
+ * Launch: any grid and block, shared = 4 * (3 * part + part / 8 (to a multiple of eight)) bytes. Nothing happens while a prompt is read, nor for
  * sources that are no longer open.
  */
 #include "beam.cuh"
@@ -96,7 +96,7 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
                               const u8 *origin, const float *factor, const i32 *ends, i32 rows, i32 beams, i32 room,
                               i32 vocab, i32 width, i32 first, i32 part, i32 k) {
   DYNAMIC(float, key);
-  top_space space = {key + part, (i32 *)(key + part + ((part / 8 + 7) & ~7))};
+  top_space space = {key + 2 * part, key + part, (i32 *)(key + 2 * part + ((part / 8 + 7) & ~7))};
   i32 here = (width + part - 1) / part, parts = (vocab + part - 1) / part, packed = packable(logits, width);
   span mine = share(rows * here);
   wait_previous();

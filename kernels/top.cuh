@@ -12,30 +12,43 @@
 
 static const i32 NOBODY = 2147483647; /* a name worse than all */
 
-struct top_space { float *most; i32 *list; }; /* n / 8 (to a multiple of eight) and n elements of shared memory */
+/* Shared memory: n / 8 (to a multiple of eight) maxima, n elements of the list and n of its keys. */
+struct top_space { float *most, *listed; i32 *list; };
 
 /* Before a loop that runs a few times: one block alone works, and waits for every line of code that it has not met. */
 #ifdef REPRISE_GPU
+
 #define ROLLED _Pragma("unroll 1")
 INLINE i32 rp_claim (i32 *count) { return atomicAdd(count, 1); }
-#else
-#define ROLLED
-INLINE i32 rp_claim (i32 *count) { return (*count)++; }
-#endif
 
-#ifdef REPRISE_GPU
-INLINE void rp_count (const float *key, i32 n, float v, i32 *above, i32 *equal) {
-  ROLLED for (i32 i = 0; i < n; i += 8) {
-    float8 x = load8(key + i);
+/* How many of key[0 .. n-1] are more than v, and how many are v; n a multiple of eight. */
+INLINE void count_above (const float *key, i32 n, float v, i32 *above, i32 *equal) {
+  ROLLED for (i32 k = 0; k < n; k += 8) {
+    float8 x = load8(key + k);
     RP_EACH {
       *above += x.v[i] > v;
       *equal += x.v[i] == v;
     }
   }
 }
-#else
-INLINE void rp_count (const float *key, i32 n, float v, i32 *above, i32 *equal) {
-  i32 more = 0, same = 0; /* the compiler makes vectors of this */
+/* How many of key[0 .. n-1] are better than the one at `mine`; of equal ones the first is. */
+INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
+  float v = key[mine];
+  i32 rank = 0;
+  ROLLED for (i32 k = 0; k < n; k += 8) {
+    float8 x = load8(key + k);
+    RP_EACH rank += x.v[i] > v || (x.v[i] == v && k + i < mine);
+  }
+  return rank;
+}
+
+#else /* the compiler makes vectors of these */
+
+#define ROLLED
+INLINE i32 rp_claim (i32 *count) { return (*count)++; }
+
+INLINE void count_above (const float *key, i32 n, float v, i32 *above, i32 *equal) {
+  i32 more = 0, same = 0;
   for (i32 i = 0; i < n; i++) {
     more += key[i] > v;
     same += key[i] == v;
@@ -43,26 +56,44 @@ INLINE void rp_count (const float *key, i32 n, float v, i32 *above, i32 *equal) 
   *above = more;
   *equal = same;
 }
+INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
+  float v = key[mine];
+  i32 rank = 0;
+  for (i32 i = 0; i < n; i++) rank += key[i] > v;
+  for (i32 i = 0; i < mine; i++) rank += key[i] == v;
+  return rank;
+}
+
 #endif
 
 /* The k-th largest of most[0 .. n-1], n a multiple of eight, if it is more than -INF, which *edge was. */
 INLINE void rp_edge (const float *most, i32 n, i32 k, float *edge) {
   ROLLED for (i32 j = (i32)THREAD; j < n; j += (i32)THREADS) {
-    float v = most[j];
     i32 above = 0, equal = 0;
-    rp_count(most, n, v, &above, &equal);
-    if (above < k && k <= above + equal) *edge = v;
+    count_above(most, n, most[j], &above, &equal);
+    if (above < k && k <= above + equal) *edge = most[j];
   }
 }
 
-/* rank(i) of n things: how many are better; a warp takes a thing. found(rank, i) is called for ranks below k. */
-template <class rp_better, class rp_found> INLINE void rank_all (i32 n, i32 k, rp_better better, rp_found found) {
-  ROLLED for (i32 i = (i32)WARP; i < n; i += (i32)WARPS) {
-    i32 above = 0;
-    ROLLED for (i32 j = (i32)LANE; j < n; j += LANES) above += better(j, i);
-    i32 rank = (i32)warp_sum((float)above);
-    if (LANE == 0 && rank < k) found(rank, i);
+/* Lists what reaches the bound, with its keys, filled up to a multiple of eight with -INF; returns how many. */
+INLINE i32 rp_list (const float *key, i32 packs, float bound, const top_space &space) {
+  SHARED(i32, found, 1);
+  if (THREAD == 0) *found = 0;
+  barrier();
+  ROLLED for (i32 j = (i32)THREAD; j < packs; j += (i32)THREADS) {
+    if (space.most[j] < bound) continue;
+    ROLLED for (i32 i = j * 8; i < j * 8 + 8; i++) {
+      if (!(key[i] >= bound && key[i] > -INF)) continue;
+      i32 place = rp_claim(found);
+      space.list[place] = i;
+      space.listed[place] = key[i];
+    }
   }
+  barrier();
+  i32 count = *found;
+  for (i32 i = count + (i32)THREAD; i < ((count + 7) & ~7); i += (i32)THREADS) space.listed[i] = -INF;
+  barrier();
+  return count;
 }
 
 /* Calls take(rank, i) for the best k of key[0 .. n-1], n a multiple of eight, each in some thread; name(i) tells equal
@@ -71,31 +102,19 @@ template <class rp_better, class rp_found> INLINE void rank_all (i32 n, i32 k, r
 template <class rp_name, class rp_take>
 INLINE i32 top (const float *key, i32 n, i32 k, const top_space &space, rp_name name, rp_take take) {
   SHARED(float, edge, 1);
-  SHARED(i32, found, 1);
   i32 packs = n / 8, padded = (packs + 7) & ~7;
   ROLLED for (i32 j = (i32)THREAD; j < padded; j += (i32)THREADS) space.most[j] = j < packs ? most8(load8(key + j * 8)) : -INF;
-  if (THREAD == 0) {
-    *edge = -INF;
-    *found = 0;
-  }
+  if (THREAD == 0) *edge = -INF;
   barrier();
-  if (packs > k) {
-    rp_edge(space.most, padded, k, edge);
-    barrier();
-  }
-  float bound = *edge;
-  ROLLED for (i32 j = (i32)THREAD; j < packs; j += (i32)THREADS) {
-    if (space.most[j] < bound) continue;
-    ROLLED for (i32 i = j * 8; i < j * 8 + 8; i++)
-      if (key[i] >= bound && key[i] > -INF) space.list[rp_claim(found)] = i;
-  }
+  if (packs > k) rp_edge(space.most, padded, k, edge);
   barrier();
-  i32 count = *found;
-  const i32 *list = space.list;
-  rank_all(count, k, [&] (i32 s, i32 t) {
-    float a = key[list[s]], b = key[list[t]];
-    return a > b || (a == b && name(list[s]) < name(list[t]));
-  }, [&] (i32 rank, i32 s) { take(rank, list[s]); });
+  i32 count = rp_list(key, packs, *edge, space);
+  ROLLED for (i32 s = (i32)THREAD; s < count; s += (i32)THREADS) {
+    i32 rank = 0, equal = 0, mine = space.list[s];
+    count_above(space.listed, (count + 7) & ~7, space.listed[s], &rank, &equal);
+    if (equal > 1) ROLLED for (i32 t = 0; t < count; t++) rank += space.listed[t] == space.listed[s] && name(space.list[t]) < name(mine);
+    if (rank < k) take(rank, mine);
+  }
   barrier();
   return count < k ? count : k;
 }
