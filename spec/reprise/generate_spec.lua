@@ -1,9 +1,10 @@
 -- Generation and sessions: batches, buckets, ends, and sessions side by side.
 local rp = require "reprise"
 local checkpoint = require "spec.support.checkpoint"
+local core = require "reprise.core"
 local helper = require "spec.helper"
 
-local TINY = "tied-relu"
+local TINY, MODEL = "tied-relu", "scripts/models/g2p"
 
 -- A source of `length` ids, none of them an end.
 local function source(length, seed)
@@ -209,6 +210,224 @@ describe("generation", function()
       assert.are.equal(("generate: %s names no decoder_start_token_id"):format(path), why(model.generate, model, { 5 }))
       local s <close> = model:open({ 5 }, { max_new_tokens = 1 })
       assert.are.same({ 1, 96 }, s:step(rp.tensor({ 0 }, "i32", device)).shape)
+    end)
+  end)
+end)
+
+local function lines(file)
+  local out = {}
+  for line in io.lines(helper.fixture(file)) do out[#out + 1] = core.json_decode(line) end
+  return out
+end
+
+-- Results with scores to a precision that does not depend on the order of adding.
+local function rounded(outs)
+  local list = {}
+  for i, out in ipairs(outs) do list[i] = { out.text, out.ids, out.finish, ("%.4f"):format(out.score) } end
+  return list
+end
+
+describe("generation with transformers' names", function()
+  helper.each_device(function(name)
+    local device = rp.device(name)
+
+    it("finds what transformers finds with a tiny checkpoint, beams or not", function()
+      local kind = "start-not-pad"
+      local model, e = rp.t5.load(checkpoint.folder(kind), { device = device }), checkpoint.expected(kind)
+      for n, entry in ipairs(e.generate) do
+        local per, ends = entry.args.num_return_sequences or 1, {}
+        for _, id in ipairs(entry.args.eos_token_id or { 1 }) do ends[id] = true end
+        entry.args.max_new_tokens = entry.args.max_new_tokens or e.max_new_tokens
+        for i, outs in ipairs(model:generate(e.lists, entry.args)) do
+          assert.equal(per, #outs)
+          for k, out in ipairs(outs) do
+            local at, what = (i - 1) * per + k, ("entry %d, source %d, result %d"):format(n, i, k)
+            local row = entry.sequences[at]
+            assert.same(checkpoint.until_end(table.move(row, 2, #row, 1, {}), ends), out.ids, what)
+            local score = entry.args.num_beams > 1 and entry.scores[at] or out.score
+            assert(math.abs(out.score - score) <= 1e-4 * math.max(1, -score), what)
+          end
+        end
+      end
+    end)
+
+    it("finds what transformers finds with the demo model's other settings", function()
+      local model, groups = rp.t5.load(MODEL, { device = device }), {}
+      for _, entry in ipairs(lines "reference_more.jsonl") do
+        local key = core.json_encode(entry.args, { "num_beams" })
+        groups[key] = groups[key] or {}
+        table.insert(groups[key], entry)
+      end
+      for key, group in pairs(groups) do
+        local words = {}
+        for i, entry in ipairs(group) do words[i] = entry.word end
+        for i, outs in ipairs(model:generate(words, group[1].args)) do
+          for k, out in ipairs(outs) do
+            assert.same(checkpoint.until_end(group[i].ids[k], model.config.ends), out.ids, key .. " " .. words[i])
+          end
+        end
+      end
+    end)
+  end)
+end)
+
+describe("many words", function()
+  helper.each_device(function(name)
+    local device, model, words = rp.device(name), nil, {}
+    for i, entry in ipairs(lines "reference.jsonl") do words[i] = entry.word end
+    setup(function() model = rp.t5.load(MODEL, { device = device }) end)
+
+    local seeds = {}
+    for i = 1, 64 do seeds[i] = 1000 + i end
+
+    for what, options in pairs {
+      ["greedily"] = {}, ["with 5 beams"] = { num_beams = 5, num_return_sequences = 5 },
+      ["with repetitions made less likely"] = { repetition_penalty = 1.3, no_repeat_ngram_size = 3 },
+      ["drawn, with a seed each"] = { do_sample = true, seed = seeds, num_return_sequences = 2, temperature = 1.4 },
+    } do
+      it("in a batch give what each gives alone, " .. what, function()
+        local batch = table.move(words, 1, 64, 1, {})
+        for i, outs in ipairs(model:generate(batch, options)) do
+          local own = {}
+          for option, value in pairs(options) do own[option] = value end
+          own.seed = options.seed and { seeds[i] } or nil
+          assert.same(rounded(model:generate(words[i], own)), rounded(outs), words[i])
+        end
+      end)
+    end
+
+    it("go through each in their order, whatever the batch", function()
+      local some = table.move(words, 1, 50, 1, {})
+      local want = model:generate(some)
+      for _, batch in ipairs { 1, 2, 7, 50, 300 } do
+        local next_word, count = 0, 0
+        local function iterator()
+          next_word = next_word + 1
+          return some[next_word]
+        end
+        for i, outs in model:each(iterator, { batch = batch }) do
+          count = count + 1
+          assert.equal(count, i)
+          assert.same(rounded(want[i]), rounded(outs))
+        end
+        assert.equal(50, count)
+      end
+    end)
+
+    it("go through each from a list, lines of a file or nothing at all", function()
+      local path = helper.tmp() .. "/words"
+      helper.write(path, "knowledge\nmotivate\n")
+      local texts = {}
+      for i, outs in model:each(io.lines(path), { batch = 4, num_beams = 2 }) do texts[i] = outs[1].text end
+      assert.same({ "N AA1 L IH0 JH", "M OW1 T AH0 V EY2 T" }, texts)
+      for i, outs in model:each { "knowledge", "motivate" } do assert.equal(texts[i], outs[1].text) end
+      for _ in model:each {} do error "there is nothing" end
+      assert.equal("each: an iterator or a list of sources is expected, got string", why(model.each, model, "knowledge"))
+      assert.equal("each: source 2 is empty", why(function()
+        for _ in model:each { "a", "" } do model:figures() end
+      end))
+    end)
+
+    it("draw the same whatever the batch", function()
+      local some, texts = table.move(words, 1, 20, 1, {}), {}
+      for _, batch in ipairs { 1, 6, 20 } do
+        local list = {}
+        for i, outs in model:each(some, { batch = batch, do_sample = true, seed = 5, temperature = 1.5 }) do list[i] = outs[1].text end
+        texts[#texts + 1] = list
+      end
+      assert.same(texts[1], texts[2])
+      assert.same(texts[1], texts[3])
+      for i, outs in ipairs(model:generate(some, { do_sample = true, seed = 5, temperature = 1.5 })) do
+        assert.equal(texts[1][i], outs[1].text)
+      end
+    end)
+  end)
+
+  it("draw the same on all devices, but for one in a thousand", function()
+    local names = helper.devices()
+    if #names < 2 then pending "one device here: nothing to compare with" end
+    local words, results = {}, {}
+    for i, entry in ipairs(lines "reference.jsonl") do
+      if i <= 1000 then words[i] = entry.word end
+    end
+    for d = 1, 2 do
+      results[d] = rp.t5.load(MODEL, { device = names[d] }):generate(words, { do_sample = true, seed = 11 })
+    end
+    local different = 0
+    for i in ipairs(words) do
+      if results[1][i][1].text ~= results[2][i][1].text then different = different + 1 end
+    end
+    assert(different <= 1, different .. " of 1,000 differ")
+  end)
+end)
+
+describe("results", function()
+  helper.each_device(function(name)
+    local model
+    setup(function() model = rp.t5.load(MODEL, { device = rp.device(name) }) end)
+
+    -- The log-probability of ids, step by step in a session.
+    local function log_probability(word, ids)
+      local s <close> = model:open(word, { max_new_tokens = #ids })
+      local sum, newest = 0, 0
+      for _, id in ipairs(ids) do
+        local row, total = s:step(rp.tensor({ newest }, "i32", model.device)):totable()[1], 0
+        for _, x in ipairs(row) do total = total + math.exp(x - row[id + 1]) end
+        sum, newest = sum - math.log(total), id
+      end
+      return sum
+    end
+
+    it("are scored by the logits as they are, over the tokens to the power of length_penalty", function()
+      for _, options in ipairs {
+        {}, { length_penalty = 0.0 }, { length_penalty = 2.0 }, { max_new_tokens = 4 }, { min_new_tokens = 20 },
+        { repetition_penalty = 1.4 }, { do_sample = true, seed = 9, temperature = 2.0, top_k = 9 },
+      } do
+        local out = model:generate("motivate", options)[1]
+        local ids = table.move(out.ids, 1, #out.ids, 1, {})
+        if out.finish == "eos" then ids[#ids + 1] = 1 end
+        local want = log_probability("motivate", ids) / (#ids) ^ (options.length_penalty or 1)
+        assert(math.abs(out.score - want) <= 1e-5 * math.max(1, -want), ("%.7f, %.7f is expected"):format(out.score, want))
+      end
+    end)
+
+    it("of drawing are as many as wanted, best first, and come again with their seed", function()
+      local options = { do_sample = true, seed = 4, num_return_sequences = 6, temperature = 2.0 }
+      local outs = model:generate("motivate", options)
+      assert.equal(6, #outs)
+      for k = 2, 6 do assert(outs[k - 1].score >= outs[k].score) end
+      assert.same(outs, model:generate("motivate", options))
+      options.seed = 5
+      assert.are_not.same(outs, model:generate("motivate", options))
+      options.seed = nil
+      assert.are_not.same(model:generate("motivate", options), model:generate("motivate", options))
+    end)
+
+    it("begin with the decoder's prompt, without its start token", function()
+      local out = model:generate("knowledge")[1]
+      local prompt = table.move(out.ids, 1, 5, 1, {})
+      for _, beams in ipairs { 1, 3 } do
+        local options = { decoder_input_ids = prompt, num_beams = beams }
+        assert.same(out.ids, model:generate("knowledge", options)[1].ids)
+        options.decoder_input_ids = { 0, table.unpack(prompt) }
+        assert.same(out.ids, model:generate("knowledge", options)[1].ids)
+        local other = model:generate("motivate")[1].ids
+        options.decoder_input_ids = { prompt, table.move(other, 1, 5, 1, {}) }
+        local both = model:generate({ "knowledge", "motivate" }, options)
+        assert.same({ out.ids, other }, { both[1][1].ids, both[2][1].ids })
+      end
+    end)
+
+    it("are longer than min_new_tokens and min_length ask for, and as long as max_length", function()
+      assert.equal(30, #model:generate("knowledge", { min_new_tokens = 30, max_new_tokens = 30 })[1].ids)
+      assert(#model:generate("knowledge", { min_length = 30 })[1].ids >= 29)
+      local out = model:generate("knowledge", { max_length = 6 })[1]
+      assert.same({ 5, "length" }, { #out.ids, out.finish })
+    end)
+
+    it("never end where there is no end id", function()
+      local out = model:generate("a", { eos_token_id = false, max_new_tokens = 40 })[1]
+      assert.same({ 40, "length" }, { #out.ids, out.finish })
     end)
   end)
 end)
