@@ -6,18 +6,16 @@
 -- all searches of a size: sources, beams, number of end ids, bucket of source lengths, bucket of decoder lengths.
 
 local core = require "reprise.core"
+local decoder = require "reprise.decoder"
 local nn = require "reprise.nn"
 local ops = require "reprise.ops"
 local raise = require "reprise.raise"
-local rp = require "reprise"
 local search = require "reprise.search"
-local sources = require "reprise.sources"
 
 local m = {}
 
-local IDLE = 4 -- states kept for later, the least recently used go first
 local AHEAD = 2 -- replays queued beyond the one that runs
-local PIECE = 32 << 20 -- bytes of logits stored at a time
+local PIECE = 16 << 20 -- bytes of logits stored at a time
 
 ---@class reprise.BeamOptions all resolved
 ---@field num_beams integer 1 to 16
@@ -32,14 +30,8 @@ local PIECE = 32 << 20 -- bytes of logits stored at a time
 ---@field repetition_penalty number?
 ---@field no_repeat_ngram_size integer?
 
----@class reprise.BeamState
----@field key string what it serves
----@field source integer longest source
----@field lengths reprise.Tensor i32 {sources}
----@field layers reprise.Caches[]
+---@class reprise.BeamState: reprise.State
 ---@field search reprise.SearchState
----@field step fun() one step on
----@field fresh boolean has it never made a step?
 
 -- ---- the step
 
@@ -50,7 +42,8 @@ local function piece_of(rows, vocab)
 end
 
 local function offer(model, s, x)
-  local c, offers, piece = model.config, search.offers(s, model.config.vocab), piece_of(s.sources * s.beams, model.config.vocab)
+  local c = model.config
+  local offers, piece = search.offers(s, c.vocab), piece_of(s.sources * s.beams, c.vocab)
   for first = 0, c.vocab - 1, piece do
     local head = model.head
     if piece < c.vocab then head = head:slice(1, first + 1, math.min(first + piece, c.vocab)) end
@@ -71,67 +64,12 @@ local function forward(model, state)
   search.search(s, offer(model, s, x))
 end
 
-local function step_of(model, state)
-  local function step() forward(model, state) end
-  if model.capture then return rp.capture(step, { name = "beams", device = model.device }) end
-  return function() rp.scope(step) end
-end
-
--- ---- states
-
-local function make(model, key, size)
-  local c, device, rows = model.config, model.device, size.sources * size.beams
-  local state = { key = key, source = size.source, layers = {}, fresh = true }
-  state.search = search.state(size.sources, size.beams, size.room, size.ends, device)
-  state.lengths = rp.empty({ size.sources }, "i32", device)
-  local function cache(count, length) return rp.empty({ count, length, c.inner }, model.kv, device) end
-  for i = 1, c.layers.decoder do
-    state.layers[i] = {
-      keys = cache(rows, size.room), values = cache(rows, size.room),
-      cross_keys = cache(size.sources, size.source), cross_values = cache(size.sources, size.source),
-    }
-  end
-  state.step = step_of(model, state)
-  model.states[state] = true
-  return state
-end
-
-local function idle(model)
-  model.searches = model.searches or {}
-  return model.searches
-end
-
--- An idle state of this kind, else a new one.
-local function take(model, size)
-  local key = ("%d sources of %d, %d beams of %d, %d ends"):format(size.sources, size.source, size.beams, size.room, size.ends)
-  local list = idle(model)
-  for i = #list, 1, -1 do
-    if list[i].key == key then return table.remove(list, i) end
-  end
-  return make(model, key, size)
-end
-
-local function drop(model, state)
-  model.states[state] = nil
-  if model.capture then state.step:close() end
-  for _, layer in ipairs(state.layers) do
-    for _, tensor in pairs(layer) do tensor:close() end
-  end
-  search.close(state.search)
-  state.lengths:close()
-end
-
-local function put_back(model, state)
-  local list = idle(model)
-  table.insert(list, state)
-  if #list > IDLE then drop(model, table.remove(list, 1)) end
-end
-
--- Numbers of sources that states are made for: 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
-local function source_bucket(count)
-  local power = 1
-  while power < count do power = power * 2 end
-  return power >= 4 and count <= power * 3 // 4 and power * 3 // 4 or power
+local function finish(model, state, ends)
+  local size = state.size
+  local s = search.state(size.sources, size.rows, size.room, ends, model.device)
+  state.search, state.token, state.position, state.origin = s, s.token, s.position, s.origin
+  state.step = decoder.step(model, "beams", function() forward(model, state) end)
+  function state.close() search.close(s) end
 end
 
 -- ---- one search
@@ -150,52 +88,22 @@ local function prompts_of(o, count)
   return list
 end
 
--- Sources past those that are given only fill the bucket.
-local function padded(lists, count)
-  local all = table.move(lists, 1, #lists, 1, {})
-  for i = #lists + 1, count do all[i] = { lists[1][1] } end
-  return all
-end
-
-local function encode(model, lists, state)
-  rp.scope(function()
-    local hidden, lengths = model:hidden(padded(lists, state.search.sources), state.source)
-    model:cross(hidden, lengths, state)
-  end)
-end
-
--- A state's first step captures, or compiles; the search is done at that time, so it changes nothing.
-local function first_step(model, state)
-  local begun, count = core.clock(), model.count
-  state.step()
-  state.fresh = false
-  count.captured = count.captured + (model.capture and 1 or 0)
-  count.capturing = count.capturing + core.clock() - begun
-end
-
-local function size_of(lists, o, prompt)
-  local longest = 0
-  for _, ids in ipairs(lists) do longest = math.max(longest, #ids) end
-  return {
-    sources = source_bucket(#lists), beams = o.num_beams, source = sources.bucket(longest),
-    room = sources.bucket(prompt - 1 + o.max_new), ends = #o.ends,
-  }
-end
-
 --- A search over sources that are lists of ids.
 ---@param model reprise.T5
 ---@param lists integer[][]
 ---@param o reprise.BeamOptions
 ---@return reprise.BeamSearch
 function m.open(model, lists, o)
-  local begun, prompts = core.clock(), prompts_of(o, #lists)
+  local prompts, ends = prompts_of(o, #lists), #o.ends
   local prompt = #prompts[1]
-  local state = take(model, size_of(lists, o, prompt))
-  local self = setmetatable({ model = model, state = state, sources = #lists, wanted = o.num_return_sequences or 1 }, Search)
-  self.steps = prompt - 1 + o.max_new
-  encode(model, lists, state)
-  model.count.encoding = model.count.encoding + core.clock() - begun
-  if state.fresh then first_step(model, state) end
+  local size = decoder.size(("beams, %d ends"):format(ends), lists, o.num_beams, prompt - 1 + o.max_new)
+  local state = decoder.take(model, size, function(state) finish(model, state, ends) end)
+  local self = setmetatable({
+    model = model, state = state, sources = #lists, wanted = o.num_return_sequences or 1,
+    steps = prompt - 1 + o.max_new,
+  }, Search)
+  if state.fresh then decoder.first_step(model, state) end -- the search is done, so it changes nothing
+  decoder.encode(model, state, lists)
   search.begin(state.search, {
     prompts = prompts, max_new = o.max_new, shortest = o.min_new and prompt + o.min_new or o.min_length,
     length_penalty = o.length_penalty, early_stopping = o.early_stopping, repetition_penalty = o.repetition_penalty,
@@ -242,7 +150,7 @@ end
 
 --- Lets the state go to the next search; twice is safe.
 function Search:close()
-  if self.state then put_back(self.model, self.state) end
+  if self.state then decoder.put_back(self.model, self.state) end
   self.state = nil
 end
 

@@ -51,7 +51,8 @@ function m.state(sources, beams, room, ends, device)
   local rows, k = sources * beams, m.candidates_of(beams, ends)
   if beams < 1 or beams > MOST_BEAMS then raise("search: %d beams: 1 to %d are possible", beams, MOST_BEAMS) end
   if k > MOST_CANDIDATES then
-    raise("search: %d beams with %d end ids make %d candidates, at most %d are possible", beams, ends, k, MOST_CANDIDATES)
+    raise("search: %d beams with %d end ids make %d candidates, at most %d are possible", beams, ends, k,
+      MOST_CANDIDATES)
   end
   local control = core.zeros({ 12 }, "i32", device)
   control:slice(1, 2, 2):fill(1)
@@ -126,6 +127,8 @@ end
 
 -- ---- a step
 
+local function block_of(device) return launch.is_gpu(device) and 256 or launch.ALONE end
+
 --- Ids a part of a vocabulary.
 ---@param vocab integer
 ---@return integer
@@ -170,12 +173,11 @@ function m.candidates(s, to, logits, first)
   if first % to.part ~= 0 or first + width > to.vocab then
     raise("candidates: first: %d columns from id %d of %d on, in parts of %d", width, first, to.vocab, to.part)
   end
-  local gpu = launch.is_gpu(device)
   kernel(device, "candidates.cu", "candidates") {
-    grid = grid(device, rows * ceil(width, to.part)), block = gpu and 256 or launch.ALONE,
+    grid = grid(device, rows * ceil(width, to.part)), block = block_of(device),
     shared = 4 * (3 * to.part + ceil(to.part // 8, 8) * 8),
-    logits, to.keys, to.ids, to.most, to.sums, to.seen, s.control, s.scores, s.open, s.tokens, s.origin, s.factor, s.ends,
-    rows, s.beams, s.room, to.vocab, width, first, to.part, s.k,
+    logits, to.keys, to.ids, to.most, to.sums, to.seen, s.control, s.scores, s.open, s.tokens, s.origin, s.factor,
+    s.ends, rows, s.beams, s.room, to.vocab, width, first, to.part, s.k,
   }
 end
 
@@ -186,10 +188,10 @@ function m.search(s, from)
   local device, k = s.control.device, s.k
   local tile = math.min(TILE, ceil(k + s.beams * (from.parts * k + (from.parts > 1 and s.room or 0)), 64) * 64)
   kernel(device, "beam.cu", "search") {
-    grid = grid(device, s.sources), block = launch.is_gpu(device) and 256 or launch.ALONE,
+    grid = grid(device, s.sources), block = block_of(device),
     shared = 4 * (4 * tile + tile // 8 + 7 * k + 12 * s.beams + 24),
-    from.keys, from.ids, from.most, from.sums, from.seen, s.factor, s.ends, s.control, s.scores, s.lists, s.open, s.token,
-    s.tokens, s.parents, s.origin, s.signal.words, s.sources, s.beams, s.room, from.vocab, from.parts, k, tile,
+    from.keys, from.ids, from.most, from.sums, from.seen, s.factor, s.ends, s.control, s.scores, s.lists, s.open,
+    s.token, s.tokens, s.parents, s.origin, s.signal.words, s.sources, s.beams, s.room, from.vocab, from.parts, k, tile,
   }
 end
 

@@ -5,6 +5,7 @@ local checkpoint = require "spec.support.checkpoint"
 local core = require "reprise.core"
 local helper = require "spec.helper"
 local judge = require "spec.support.search"
+local reference = require "spec.kernels.reference"
 
 local MODEL = "scripts/models/g2p"
 
@@ -115,7 +116,6 @@ helper.each_device(function(name)
       o.prompt = prompts
       local together = found(model, lists, o)
       for i, prompt in ipairs(prompts) do
-        local s <close> = model:open({ lists[i], lists[i], lists[i] }, { max_new_tokens = 16 })
         o.prompt = prompt
         assert.same(together[i], found(model, { lists[i] }, o)[1])
         local judged = judge.search(checkpoint.step(model, lists[i], 3), prompt,
@@ -158,6 +158,22 @@ helper.each_device(function(name)
         end
       end
       assert.equal(2 * #caches, writes)
+    end)
+
+    it("never stores all logits of many rows over a large vocabulary", function()
+      local vocab, floats, random = 70000, {}, reference.random(3)
+      for i = 1, vocab * 32 do floats[i] = ("<f"):pack(random(2)) end
+      local folder = checkpoint.variant("tied-relu", function(_, config, find)
+        local entry = find "shared.weight"
+        entry.shape[1], config.vocab_size, entry.data = vocab, vocab, table.concat(floats)
+      end)
+      local model, lists = rp.t5.load(folder, { device = device }), {}
+      for i = 1, 8 do lists[i] = { 7 * i, 900 * i, 1 } end
+      local o = options(model, { num_beams = 16, num_return_sequences = 3, repetition_penalty = 1.2 }, 4)
+      local together, peak = found(model, lists, o), 0
+      for state in pairs(model.states) do peak = state.step:graphs()[1].plan.peak end
+      assert(peak < 8 * 16 * vocab * 4)
+      for i, ids in ipairs(lists) do assert.same(found(model, { ids }, o)[1], together[i]) end
     end)
 
     it("refuses to go on once it is closed", function()
