@@ -32,6 +32,8 @@ local ACTIVATIONS = { relu = "relu", gelu = "gelu", gelu_new = "gelu_new", silu 
 ---@field tasks table<string, reprise.GenerateOptions> task_specific_params, the options that are known
 ---@field start integer? the decoder's first token
 ---@field ends table<integer, boolean> the ids that end a result
+---@field files reprise.T5Files what it was read from
+---@field classes (string?)[] tokenizer_class of tokenizer_config.json and config.json
 
 local function given(value)
   if value == core.null then return nil end
@@ -142,21 +144,33 @@ local function with_ids(config)
   return out
 end
 
+---@class reprise.T5Files
+---@field config table config.json
+---@field generation table? generation_config.json
+---@field tokenizer table? tokenizer_config.json
+
+--- The configuration that files say; raises "read FILE: why".
+---@param files reprise.T5Files
+---@param folder string for messages: where they lie
+---@return reprise.T5Config
+function m.of(files, folder)
+  local path, generation_path = folder .. "/config.json", folder .. "/generation_config.json"
+  check_kind(path, files.config)
+  local out = read_model(path, files.config)
+  read_generation(out, files.generation and generation_path or path, files.generation or with_ids(files.config))
+  out.tasks, out.files = read_tasks(path, files.config), files
+  out.classes = { given((files.tokenizer or {}).tokenizer_class), given(files.config.tokenizer_class) }
+  return out
+end
+
 --- Reads the configuration of a folder; raises "read FILE: why".
 ---@param folder string
----@return reprise.T5Config config
----@return string?[] classes tokenizer_class of tokenizer_config.json and config.json
+---@return reprise.T5Config
 function m.read(folder)
-  local path = folder .. "/config.json"
-  local config = weights.json(path)
-  check_kind(path, config)
-  local out = read_model(path, config)
-  local generation_path = folder .. "/generation_config.json"
-  local generation = weights.json(generation_path, true)
-  read_generation(out, generation and generation_path or path, generation or with_ids(config))
-  out.tasks = read_tasks(path, config)
-  local tokenizer = weights.json(folder .. "/tokenizer_config.json", true) or {}
-  return out, { given(tokenizer.tokenizer_class), given(config.tokenizer_class) }
+  return m.of({
+    config = weights.json(folder .. "/config.json"), generation = weights.json(folder .. "/generation_config.json", true),
+    tokenizer = weights.json(folder .. "/tokenizer_config.json", true),
+  }, folder)
 end
 
 return m

@@ -30,12 +30,14 @@ local function variants()
     list[#list + 1] = { file = file, define = {} }
   end
   for _, dtype in ipairs { "f32", "f16", "bf16" } do
-    for _, file in ipairs { "embed.cu", "linear.cu" } do
+    for _, file in ipairs { "embed.cu", "linear.cu", "random.cu" } do
       list[#list + 1] = { file = file, define = { W = WEIGHTS[dtype] } }
     end
   end
   for _, dtype in ipairs { "f32", "f16" } do
-    list[#list + 1] = { file = "attention.cu", define = { KV = CACHES[dtype] } }
+    for _, file in ipairs { "attention.cu", "grow.cu" } do
+      list[#list + 1] = { file = file, define = { KV = CACHES[dtype] } }
+    end
   end
   return list
 end

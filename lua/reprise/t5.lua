@@ -72,7 +72,8 @@ end
 local function relative_bias(r, side)
   local c, name = r.c, side .. ".block.0.layer.0.SelfAttention.relative_attention_bias.weight"
   local rows = bias.rows(-c.distance, c.distance, side == "encoder", c.buckets, c.distance)
-  return ops.embed(matrix(r, name, c.buckets, c.heads), rp.tensor(rows, "i32", r.device))
+  local buckets = matrix(r, name, c.buckets, c.heads)
+  return ops.embed(buckets, rp.tensor(rows, "i32", r.device)), buckets
 end
 
 local function embedding(r, side)
@@ -85,7 +86,8 @@ local function embedding(r, side)
 end
 
 local function read_stack(r, side)
-  local out = { embedding = embedding(r, side), bias = relative_bias(r, side), layers = {} }
+  local out = { embedding = embedding(r, side), layers = {} }
+  out.bias, out.buckets = relative_bias(r, side)
   for i = 1, r.c.layers[side] do
     local prefix, last = ("%s.block.%d.layer."):format(side, i - 1), side == "encoder" and 1 or 2
     out.layers[i] = {
@@ -108,7 +110,7 @@ end
 ---@field capture boolean are steps captured?
 ---@field tokenizer reprise.Tokenizer
 ---@field tasks table<string, reprise.GenerateOptions> the folder's task_specific_params
----@field encoder table { embedding, bias, layers, norm }
+---@field encoder table { embedding, buckets, bias, layers, norm }: buckets is the table that bias is made of
 ---@field decoder table likewise
 ---@field head reprise.Tensor [vocab, width]
 ---@field idle reprise.State[] states that wait for the next session, the latest last
@@ -134,7 +136,7 @@ function T5:hidden(lists, room)
   local x = ops.embed(self.encoder.embedding, rp.tensor(padded, "i32", self.device))
   lengths = rp.tensor(lengths, "i32", self.device)
   local stack = stack_of(self, "encoder", lengths)
-  for _, layer in ipairs(self.encoder.layers) do x = nn.encoder_layer(x, layer, stack) end
+  for _, layer in ipairs(self.encoder.layers) do x = rp.scope(nn.encoder_layer, x, layer, stack) end
   return ops.norm(x, self.encoder.norm, self.config.epsilon), lengths
 end
 
@@ -145,6 +147,8 @@ function T5:cross(hidden, lengths, state)
     local keys, values = nn.cross_caches(hidden, layer.cross)
     state.layers[i].cross_keys:copy(keys)
     state.layers[i].cross_values:copy(values)
+    keys:close()
+    values:close()
   end
 end
 
@@ -203,6 +207,10 @@ function T5:each(given, call) return generate.each(self, given, call) end
 ---@return reprise.Decoding closes the stream
 function T5:stream(given, call) return generate.stream(self, given, call) end
 
+--- Writes the model into a folder, which is made if it is missing: see save.lua.
+---@param folder string
+function T5:save(folder) require "reprise.save"(self, folder) end
+
 --- What the model has done so far, and the captured steps it holds.
 ---@return { graphs: integer, captured: integer, ratio: number, steps: integer, stepping: number, encoding: number }
 --- graphs now alive; captured in all; largest plan over its lower bound; replayed (or eager) steps and their seconds;
@@ -236,13 +244,26 @@ local function check(folder, how)
   end
 end
 
-local function read_model(model)
-  local r = { w = weights.open(model.folder), c = model.config, device = model.device }
+local function read_model(model, w)
+  local r = { w = w, c = model.config, device = model.device }
   model.encoder, model.decoder = read_stack(r, "encoder"), read_stack(r, "decoder")
   local own = r.w:has "lm_head.weight"
   model.head = own and matrix(r, "lm_head.weight", r.c.vocab, r.c.width) or model.decoder.embedding
   r.w:close()
   return model
+end
+
+-- A model from a configuration and what gives tensors by name.
+local function new(folder, c, w, how)
+  return read_model(setmetatable({
+    folder = folder, config = c, device = how.device, kv = how.kv or "f32", capture = how.capture ~= false,
+    tokenizer = tokenizer.new(c.classes), tasks = c.tasks, idle = {}, states = setmetatable({}, { __mode = "k" }),
+    count = { captured = 0, capturing = 0, steps = 0, stepping = 0, encoding = 0 },
+  }, T5), w)
+end
+
+local function device_of(how)
+  return type(how.device) == "userdata" and how.device or rp.device(how.device)
 end
 
 --- Loads a folder of a T5 or mT5 with safetensors.
@@ -253,14 +274,14 @@ end
 function m.load(folder, how)
   how = how or {}
   check(folder, how)
-  local c, classes = config.read(folder)
-  local device = how.device
-  if type(device) ~= "userdata" then device = rp.device(device) end
-  return read_model(setmetatable({
-    folder = folder, config = c, device = device, kv = how.kv or "f32", capture = how.capture ~= false,
-    tokenizer = tokenizer.new(classes), tasks = c.tasks, idle = {}, states = setmetatable({}, { __mode = "k" }),
-    count = { captured = 0, capturing = 0, steps = 0, stepping = 0, encoding = 0 },
-  }, T5))
+  local c = config.read(folder)
+  return new(folder, c, weights.open(folder), { device = device_of(how), kv = how.kv, capture = how.capture })
 end
+
+--- A model of some shape with random weights: see random.lua.
+---@param shape string|table
+---@param how table?
+---@return reprise.T5
+function m.random(shape, how) return require "reprise.random"(new, shape, how) end
 
 return m
