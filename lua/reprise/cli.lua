@@ -5,7 +5,7 @@
 --     { "model", "FOLDER", "where the model lies", default = "models/g2p" },
 --     { "max-new-tokens", "N", "longest result", number = true },
 --     { "json", nil, "one JSON object a line" },
---   })
+--   }, help.flags { "num_beams" })
 --
 -- `--help` prints the page and ends the script; a wrong argument prints one sentence to stderr and ends it with 2.
 
@@ -18,6 +18,7 @@ local m = {}
 ---@field default any
 ---@field number boolean? its value is a whole number from 1
 ---@field choices string[]? the values it may have
+---@field read (fun(word: string): any, string?)? makes a value of the word, or nil and what is wrong with it
 
 local function page(spec)
   local lines = { "usage: " .. spec.usage, "" }
@@ -41,6 +42,11 @@ local function check(option, value)
     local number = math.tointeger(tonumber(value))
     if not number or number < 1 then return nil, ("%s: %q is not a whole number from 1"):format(name, value) end
     return number
+  end
+  if option.read then
+    local read, why = option.read(value)
+    if why then return nil, ("%s: %s"):format(name, why) end
+    return read
   end
   for _, choice in ipairs(option.choices or {}) do
     if choice == value then return value end
@@ -67,7 +73,7 @@ local function take(spec, args, i, options)
   if not value then return nil, ("--%s needs a value (%s)"):format(name, option[2]) end
   local checked, why = check(option, value)
   options[key] = checked
-  return checked and i, why
+  return not why and i, why
 end
 
 --- Reads arguments without ending anything.
@@ -99,9 +105,11 @@ end
 --- Reads a script's arguments; ends the script after `--help` (0) or a wrong argument (2).
 ---@param args string[]
 ---@param spec table { usage = text, reprise.Option... }
+---@param more reprise.Option[]? added to spec
 ---@return table options
 ---@return string[] words
-function m.parse(args, spec)
+function m.parse(args, spec, more)
+  table.move(more or {}, 1, #(more or {}), #spec + 1, spec)
   local options, words = m.read(args, spec)
   if not options then
     local script = (args[0] or "script"):match "[^/]*$"

@@ -7,6 +7,10 @@ local spec = {
   { "max-new-tokens", "N", "longest result", number = true },
   { "kv", "TYPE", "type of caches", default = "f32", choices = { "f32", "f16" } },
   { "json", nil, "one object a line" },
+  { "mode", "M", "on or off", read = function(word)
+    if word ~= "on" and word ~= "off" then return nil, ("%q: on or off is expected"):format(word) end
+    return word == "on"
+  end },
 }
 
 local function read(...) return cli.read({ ... }, spec) end
@@ -29,6 +33,12 @@ describe("arguments of a script", function()
   end)
 
   it("may hold = in a value", function() assert.are.equal("a=b", read("--model=a=b").model) end)
+
+  it("may be read by a function", function()
+    assert.is_true(read("--mode", "on").mode)
+    assert.is_false(read("--mode=off").mode)
+    assert.are.same({ nil, '--mode: "x": on or off is expected' }, { read("--mode", "x") })
+  end)
 
   for what, case in pairs {
     ["an unknown option"] = { { "--jsn" }, "unknown option --jsn" },

@@ -95,8 +95,51 @@ describe("scripts/g2p.lua", function()
 
   it("prints one JSON object a line", function()
     local _, out = g2p("--json", "knowledge\nna\xffve\n")
-    assert.are.equal('{"input": "knowledge", "outputs": [{"text": "N AA1 L IH0 JH", "score": null, "tokens": 14}]}', out[1])
+    assert.matches('^{"input": "knowledge", "outputs": %[{"text": "N AA1 L IH0 JH", "score": %-0%.01841%d+, "tokens": 14}%]}$', out[1])
     assert.are.equal("na\u{FFFD}ve", core.json_decode(out[2]).input)
+  end)
+
+  it("searches with beams, and shows all results with their scores", function()
+    local five = { "N AA1 L IH0 JH", "N AA1 L AH0 JH", "N OW1 L IH0 JH", "N AW1 L IH0 JH", "N AA1 L EH0 JH" }
+    local _, out = g2p "--num-beams 5 --num-return-sequences 5 knowledge"
+    assert.are.same(five, out)
+    _, out = g2p "--num-beams 5 --num-return-sequences 2 --scores knowledge"
+    assert.are.same({ five[1] .. "\t-0.01842", five[2] .. "\t-0.21691" }, out)
+    _, out = g2p "--num-beams 5 --num-return-sequences 5 --json knowledge"
+    local outputs = core.json_decode(out[1]).outputs
+    assert.are.equal(5, #outputs)
+    assert.are.equal(five[5], outputs[5].text)
+    assert(outputs[4].score > outputs[5].score)
+  end)
+
+  it("works on batches, and keeps the order of lines, blank ones too", function()
+    local some, want = table.move(words, 1, 40, 1, {}), table.move(greedy, 1, 40, 1, {})
+    for _, at in ipairs { 41, 20, 20, 3, 1 } do
+      table.insert(some, at, at == 3 and "  " or "")
+      table.insert(want, at, "")
+    end
+    for _, batch in ipairs { 1, 8, 64 } do
+      local code, out, err = g2p("--batch " .. batch, table.concat(some, "\n") .. "\n")
+      assert.are.same({ 0, want }, { code, out })
+      assert.matches("40 words, %d+ tokens, %d+ words a second", err)
+    end
+  end)
+
+  it("draws, the same again with the same seed", function()
+    local function drawn(seed) return select(2, g2p("--do-sample --num-return-sequences 8 --temperature 1.5 --seed " .. seed .. " motivate")) end
+    local first = drawn(1)
+    assert.are.equal(8, #first)
+    assert.are.same(first, drawn(1))
+    assert.are_not.same(first, drawn(2))
+  end)
+
+  it("names the options of generation in its help", function()
+    local code, out = g2p "--help"
+    assert.are.equal(0, code)
+    local text = table.concat(out, "\n")
+    for _, flag in ipairs { "--num-beams N", "--batch N", "--top-p X", "--do-sample", "--seed N", "--early-stopping true|false|never" } do
+      assert(text:find(flag, 1, true), flag)
+    end
   end)
 
   it("warns of other bytes and of results that are cut", function()
@@ -111,6 +154,12 @@ describe("scripts/g2p.lua", function()
     local code, out, err = g2p "--kv bf16 knowledge"
     assert.are.same({ 2, {} }, { code, out })
     assert.matches('^g2p.lua: %-%-kv: "bf16" is none of f32, f16\n', err)
+    code, _, err = g2p "--num-beams 17 knowledge"
+    assert.are.equal(2, code)
+    assert.matches('^g2p.lua: %-%-num%-beams: "17": a whole number from 1 to 16 is expected\n', err)
+    code, _, err = g2p "--top-k 5 knowledge"
+    assert.are.equal(1, code)
+    assert.matches("each: top_k says how to draw, and nothing is drawn without do_sample = true", err, 1, true)
   end)
 
   it("ends with 1 and one sentence for a model that is not there or cut short", function()
