@@ -130,6 +130,7 @@ rp_status rp_cuda_poll(rp_device *base, bool *idle) {
 rp_status rp_cuda_synchronize(rp_device *base) {
   rp_cuda_device *dev = rp_cuda_of(base);
   RP_TRY(rp_cuda_enter(dev));
+  base->waits++;
   RP_TRY(rp_cuda_wait(dev, NULL));
   dev->launches = 0;
   return RP_OK;

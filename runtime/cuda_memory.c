@@ -208,6 +208,7 @@ rp_status rp_cuda_download(rp_device *base, void *to, uintptr_t from, size_t byt
   rp_cuda_device *dev = rp_cuda_of(base);
   RP_TRY(rp_cuda_enter(dev));
   RP_TRY(staging_open(dev));
+  base->waits++;
   RP_TRY(download_pieces(dev, to, from, bytes));
   if (bytes) dev->launches = 0;
   return RP_OK;
