@@ -19,7 +19,7 @@
 #define RP_DEVICE_NAME "reprise.Device"   /* userdata: rp_device * */
 #define RP_POOL_NAME "reprise.Pool"       /* rp_pool * */
 #define RP_TENSOR_NAME "reprise.Tensor"   /* rp_tensor */
-#define RP_PROGRAM_NAME "reprise.Program" /* rp_program * */
+#define RP_PROGRAM_NAME "reprise.Program" /* see bind_program.c */
 #define RP_KERNEL_NAME "reprise.Kernel"   /* const rp_kernel *, one count on its program */
 #define RP_PARAM_NAME "reprise.Param"     /* rp_param * */
 #define RP_GRAPH_NAME "reprise.Graph"     /* rp_graph * */
@@ -71,7 +71,7 @@ rp_pool *rp_field_pool(lua_State *L, int table);             /* fields `pool` or
 const rp_kernel *rp_check_kernel(lua_State *L, int arg);
 rp_signal *rp_test_signal(lua_State *L, int index);
 rp_param *rp_test_param(lua_State *L, int index);
-void rp_push_graph(lua_State *L, rp_graph *g);               /* takes no count of the caller's */
+rp_graph **rp_push_graph(lua_State *L);                       /* an empty handle: making it may run finalizers */
 
 typedef struct rp_recording {       /* how a function is called while its device records */
   rp_pool *pool;

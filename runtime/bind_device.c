@@ -64,6 +64,11 @@ void rp_push_device(lua_State *L, rp_device *dev) {
   push_handles(L);
   lua_getfield(L, -1, dev->name);
   lua_remove(L, -2);
+  rp_device **known = luaL_testudata(L, -1, RP_DEVICE_NAME);
+  if (known && *known == dev) return;
+  lua_pop(L, 1); /* that of an older tensor, closed and opened anew since */
+  rp_device **box = rp_new(L, sizeof *box, RP_DEVICE_NAME);
+  *box = rp_device_retain(dev);
 }
 
 static rp_device *box_device(lua_State *L, int arg) {
@@ -112,6 +117,7 @@ static void push_facts(lua_State *L, const rp_device *dev) {
 
 static int devices(lua_State *L) {
   static const char *const kinds[] = {"cuda", "cpu"};
+  lua_settop(L, 0);
   lua_newtable(L);
   for (size_t k = 0; k < 2; k++)
     for (int i = 0, count = rp_device_count(kinds[k]); i < count; i++) {

@@ -6,10 +6,7 @@
 #include "bind.h"
 #include "copy.h"
 
-void rp_push_graph(lua_State *L, rp_graph *g) {
-  rp_graph **box = rp_new(L, sizeof *box, RP_GRAPH_NAME);
-  *box = rp_graph_retain(g);
-}
+rp_graph **rp_push_graph(lua_State *L) { return rp_new(L, sizeof(rp_graph *), RP_GRAPH_NAME); }
 
 static rp_graph *check_graph(lua_State *L) {
   rp_graph *g = *(rp_graph **)luaL_checkudata(L, 1, RP_GRAPH_NAME);

@@ -15,6 +15,8 @@ rp_pool *rp_field_pool(lua_State *L, int table) {
   table = lua_absindex(L, table);
   for (int i = 0; i < 2; i++) {
     if (lua_getfield(L, table, fields[i]) != LUA_TNIL) {
+      if (lua_type(L, -1) != LUA_TSTRING && !luaL_testudata(L, -1, RP_POOL_NAME) && !luaL_testudata(L, -1, RP_DEVICE_NAME))
+        rp_error(L, "option %s: %s expected, got %s", fields[i], i ? RP_DEVICE_NAME : RP_POOL_NAME, luaL_typename(L, -1));
       rp_pool *pool = rp_check_pool(L, lua_gettop(L));
       lua_pop(L, 1); /* the table, or the state's handle, keeps it */
       return pool;
@@ -28,7 +30,7 @@ static size_t read_limit(lua_State *L) {
   int exact;
   if (lua_getfield(L, 1, "limit") == LUA_TNIL) return 0;
   lua_Integer limit = lua_tointegerx(L, -1, &exact);
-  if (!exact || limit < 1) rp_error(L, "making a pool: limit: bytes from 1 expected, got %s", luaL_tolstring(L, -1, NULL));
+  if (!exact || lua_type(L, -1) != LUA_TNUMBER || limit < 1) rp_error(L, "making a pool: limit: bytes from 1 expected, got %s", luaL_tolstring(L, -1, NULL));
   return (size_t)limit;
 }
 

@@ -8,6 +8,11 @@ enum { MOST_ARGS = 64, KERNEL_BLOCK = 256 /* threads, where none are given: a KE
 
 /* ---- programs */
 
+typedef struct program_box { /* a closed handle keeps its count until it is collected: a finalizer may close it at any time */
+  rp_program *program;
+  bool closed;
+} program_box;
+
 typedef struct define_list { rp_define *items; size_t count; } define_list;
 
 /* The strings stay on the stack through the table they come from; numbers are turned into strings kept in `texts`. */
@@ -45,9 +50,20 @@ static const char *text_field(lua_State *L, int spec, const char *key) {
   return lua_tostring(L, -1);
 }
 
+static void check_spec_names(lua_State *L, int spec) {
+  static const char *const known[] = {"file", "source", "name", "define", "device", NULL};
+  for (lua_pushnil(L); lua_next(L, spec); lua_pop(L, 1)) {
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : luaL_typename(L, -2);
+    int i = 0;
+    while (known[i] && strcmp(known[i], name) != 0) i++;
+    if (!known[i]) rp_error(L, "compiling: unknown field '%s': expected file, source, name, define or device", name);
+  }
+}
+
 static rp_program_spec read_spec(lua_State *L, int spec) {
   rp_program_spec out = {0};
   luaL_checktype(L, spec, LUA_TTABLE);
+  check_spec_names(L, spec);
   out.file = text_field(L, spec, "file");
   out.text = text_field(L, spec, "source");
   if (!out.file == !out.text) rp_error(L, "compiling: give either file or source");
@@ -66,8 +82,8 @@ static int compile(lua_State *L) {
   rp_program_spec spec = read_spec(L, 1);
   lua_getfield(L, 1, "device");
   rp_device *dev = rp_check_device(L, lua_gettop(L));
-  rp_program **box = rp_new(L, sizeof *box, RP_PROGRAM_NAME);
-  RP_CALL(L, rp_program_compile(dev, &spec, box));
+  program_box *box = rp_new(L, sizeof *box, RP_PROGRAM_NAME);
+  RP_CALL(L, rp_program_compile(dev, &spec, &box->program));
   return 1;
 }
 
@@ -81,9 +97,9 @@ static int build_kernels(lua_State *L) {
 }
 
 static rp_program *check_program(lua_State *L) {
-  rp_program *prog = *(rp_program **)luaL_checkudata(L, 1, RP_PROGRAM_NAME);
-  if (!prog) rp_argument_error(L, 1, "the program is closed");
-  return prog;
+  program_box *box = luaL_checkudata(L, 1, RP_PROGRAM_NAME);
+  if (box->closed || !box->program) rp_argument_error(L, 1, "the program is closed");
+  return box->program;
 }
 
 /* Kernels are made once a program: its user value holds them by name. */
@@ -142,17 +158,24 @@ static int program_get(lua_State *L) {
 }
 
 static int program_close(lua_State *L) {
-  rp_program **box = luaL_checkudata(L, 1, RP_PROGRAM_NAME);
-  rp_program_release(*box);
-  *box = NULL;
+  program_box *box = luaL_checkudata(L, 1, RP_PROGRAM_NAME);
+  box->closed = true;
   lua_pushnil(L);
   lua_setiuservalue(L, 1, 1);
   return 0;
 }
 
+static int program_collect(lua_State *L) {
+  program_box *box = luaL_checkudata(L, 1, RP_PROGRAM_NAME);
+  rp_program_release(box->program);
+  box->program = NULL;
+  return 0;
+}
+
 static int program_to_string(lua_State *L) {
-  rp_program *prog = *(rp_program **)luaL_checkudata(L, 1, RP_PROGRAM_NAME);
-  if (!prog) return lua_pushliteral(L, "program, closed"), 1;
+  program_box *box = luaL_checkudata(L, 1, RP_PROGRAM_NAME);
+  rp_program *prog = box->program;
+  if (box->closed || !prog) return lua_pushliteral(L, "program, closed"), 1;
   lua_pushfstring(L, "program %s on %s: %d kernels", prog->name, prog->device->name, (int)prog->kernel_count);
   return 1;
 }
@@ -378,7 +401,7 @@ static int param_close(lua_State *L) {
 void rp_bind_program(lua_State *L) {
   static const luaL_Reg functions[] = {{"compile", compile}, {"build_kernels", build_kernels}, {"param", param}, {NULL, NULL}};
   static const luaL_Reg program_methods[] = {{"kernel", kernel_method}, {"close", program_close}, {NULL, NULL}};
-  static const luaL_Reg program_meta[] = {{"__gc", program_close}, {"__close", program_close}, {"__tostring", program_to_string}, {NULL, NULL}};
+  static const luaL_Reg program_meta[] = {{"__gc", program_collect}, {"__close", program_close}, {"__tostring", program_to_string}, {NULL, NULL}};
   static const luaL_Reg kernel_meta[] = {{"__call", launch}, {"__gc", kernel_close}, {"__tostring", kernel_to_string}, {NULL, NULL}};
   static const luaL_Reg param_methods[] = {{"set", param_set}, {NULL, NULL}};
   static const luaL_Reg param_meta[] = {{"__gc", param_close}, {"__tostring", param_to_string}, {NULL, NULL}};

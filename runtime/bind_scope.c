@@ -5,13 +5,31 @@
  */
 #include "bind.h"
 
-static const char current; /* its address is the registry key of the open scope; the one outside it is its user value 2 */
+/* In the registry: coroutine -> its open scope; the one outside that is its user value 2. */
+#define OPEN "reprise.scopes"
+
+static void push_current(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, OPEN);
+  lua_pushthread(L);
+  lua_rawget(L, -2);
+  lua_remove(L, -2);
+}
+
+/* Takes it from the stack. */
+static void set_current(lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, OPEN);
+  lua_pushthread(L);
+  lua_rotate(L, -3, 2);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+}
 
 typedef struct scope { int open; } scope;
 
 /* User value 1: set of tensors (userdata -> true). */
 void rp_scope_note(lua_State *L) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &current) == LUA_TUSERDATA) {
+  push_current(L);
+  if (lua_isuserdata(L, -1)) {
     lua_getiuservalue(L, -1, 1);
     lua_pushvalue(L, -3);
     lua_pushboolean(L, 1);
@@ -25,10 +43,10 @@ static int open_scope(lua_State *L) {
   scope *s = lua_newuserdatauv(L, sizeof *s, 2);
   s->open = 1;
   lua_newtable(L), lua_setiuservalue(L, -2, 1);
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &current), lua_setiuservalue(L, -2, 2);
+  push_current(L), lua_setiuservalue(L, -2, 2);
   luaL_setmetatable(L, RP_SCOPE_NAME);
   lua_pushvalue(L, -1);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &current);
+  set_current(L);
   return 1;
 }
 
@@ -43,24 +61,33 @@ static void hand_out(lua_State *L, int index, int set) {
   lua_pop(L, 1);
 }
 
-/* Takes the value at `index` out of the set at 1 + top; walks tables, each once (`seen` is a set too). */
-static void keep_value(lua_State *L, int index, int set, int seen) {
-  luaL_checkstack(L, 8, "tables nested too deeply");
+/* Takes the value at `index` out of the set; a table not seen yet joins the queue instead (`queue` is the set of seen too). */
+static void keep_value(lua_State *L, int index, int set, int queue) {
   if (rp_test_tensor(L, index)) return hand_out(L, index, set);
   if (!lua_istable(L, index)) return;
   lua_pushvalue(L, index);
-  if (lua_rawget(L, seen) == LUA_TBOOLEAN) return lua_pop(L, 1);
+  if (lua_rawget(L, queue) == LUA_TNIL) {
+    lua_pushvalue(L, index), lua_pushboolean(L, 1), lua_rawset(L, queue);
+    lua_pushvalue(L, index), lua_rawseti(L, queue, (lua_Integer)lua_rawlen(L, queue) + 1);
+  }
   lua_pop(L, 1);
-  lua_pushvalue(L, index), lua_pushboolean(L, 1), lua_rawset(L, seen);
-  for (lua_pushnil(L); lua_next(L, index); lua_pop(L, 1)) keep_value(L, lua_gettop(L), set, seen);
+}
+
+static void keep_entries(lua_State *L, int set, int queue) {
+  for (lua_Integer i = 1; lua_rawgeti(L, queue, i) == LUA_TTABLE; i++, lua_pop(L, 1)) {
+    int table = lua_gettop(L);
+    for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) keep_value(L, lua_gettop(L), set, queue);
+  }
 }
 
 static int keep(lua_State *L) {
   luaL_checkudata(L, 1, RP_SCOPE_NAME);
   int last = lua_gettop(L);
+  luaL_checkstack(L, 12, "too many results");
   lua_getiuservalue(L, 1, 1);
   lua_newtable(L);
   for (int i = 2; i <= last; i++) keep_value(L, i, last + 1, last + 2);
+  keep_entries(L, last + 1, last + 2);
   lua_settop(L, last);
   return last - 1;
 }
@@ -69,7 +96,7 @@ static int close_scope(lua_State *L) {
   scope *s = luaL_checkudata(L, 1, RP_SCOPE_NAME);
   if (!s->open) return 0;
   s->open = 0;
-  lua_getiuservalue(L, 1, 2), lua_rawsetp(L, LUA_REGISTRYINDEX, &current);
+  lua_getiuservalue(L, 1, 2), set_current(L);
   lua_getiuservalue(L, 1, 1);
   for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) rp_tensor_close(rp_test_tensor(L, -2));
   return 0;

@@ -19,7 +19,7 @@ static rp_signal *check_signal(lua_State *L) {
 static int signal(lua_State *L) {
   lua_settop(L, 2);
   lua_Integer records = luaL_optinteger(L, 2, 128);
-  if (records < 1 || records > UINT16_MAX) return rp_argument_error(L, 2, "%d records: 1 to 65535 are possible", (int)records);
+  if (records < 1 || records > UINT16_MAX) return rp_argument_error(L, 2, "%I records: 1 to 65535 are possible", (LUAI_UACINT)records);
   rp_pool *pool = rp_check_pool(L, 1);
   rp_signal **box = rp_new(L, sizeof *box, RP_SIGNAL_NAME);
   RP_CALL(L, rp_signal_new(pool, (uint32_t)records, box));
@@ -45,7 +45,7 @@ static int read(lua_State *L) {
   int32_t value;
   rp_signal *s = check_signal(L);
   lua_Integer index = luaL_checkinteger(L, 2);
-  if (index < 0 || index > UINT16_MAX) return rp_argument_error(L, 2, "record %d: 0 to 65535 are possible", (int)index);
+  if (index < 0 || index > UINT16_MAX) return rp_argument_error(L, 2, "record %I: 0 to 65535 are possible", (LUAI_UACINT)index);
   if (!rp_signal_read(s, (uint32_t)index, &value)) return lua_pushnil(L), 1;
   lua_pushinteger(L, value);
   return 1;
@@ -68,7 +68,11 @@ static int get(lua_State *L) {
   const char *key = luaL_checkstring(L, 2);
   if (rp_method(L) && !lua_isnil(L, -1)) return 1;
   rp_signal *s = check_signal(L);
-  if (strcmp(key, "words") == 0) return *rp_push_tensor(L) = rp_tensor_share(&s->words), 1;
+  if (strcmp(key, "words") == 0) {
+    rp_tensor *words = rp_push_tensor(L);
+    s = check_signal(L); /* making the handle may have run a finalizer that closed it */
+    return *words = rp_tensor_share(&s->words), 1;
+  }
   if (strcmp(key, "epoch") == 0) return lua_pushinteger(L, s->epoch), 1;
   if (strcmp(key, "records") == 0) return lua_pushinteger(L, s->records), 1;
   return 0;

@@ -44,7 +44,7 @@ static lua_Integer count_option(lua_State *L, int options, const char *name, lua
   int exact;
   if (lua_getfield(L, options, name) == LUA_TNIL) return lua_pop(L, 1), otherwise;
   lua_Integer n = lua_tointegerx(L, -1, &exact);
-  if (!exact || n < least) rp_error(L, "capturing: option %s: an integer from %d expected, got %s", name, (int)least, luaL_tolstring(L, -1, NULL));
+  if (!exact || lua_type(L, -1) != LUA_TNUMBER || n < least) rp_error(L, "capturing: option %s: an integer from %d expected, got %s", name, (int)least, luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
   return n;
 }
@@ -168,10 +168,23 @@ static bool find_graph(step *s, const rp_tensor *const *inputs, size_t count) {
   return false;
 }
 
+/* The newest graph, held by a handle on the stack: a finalizer may close the step at any allocation. */
+static rp_graph *hold_graph(lua_State *L, step *s) {
+  rp_graph **held = rp_push_graph(L);
+  if (s->closed || !s->count) rp_error(L, "calling %s: it was closed meanwhile", s->name);
+  return *held = rp_graph_retain(s->graphs[0]);
+}
+
 static int push_outputs(lua_State *L, rp_graph *g) {
   int count = (int)g->record->output_count;
   luaL_checkstack(L, count + 4, "too many outputs");
-  for (int i = 0; i < count; i++) RP_CALL(L, rp_graph_output(g, (size_t)i, rp_push_tensor(L)));
+  int first = lua_gettop(L) + 1;
+  for (int i = 0; i < count; i++) {
+    const rp_tensor *sibling = NULL;
+    for (int k = 0; k < i && !sibling; k++)
+      if (rp_graph_same_output(g, (size_t)k, (size_t)i)) sibling = rp_check_tensor(L, first + k);
+    RP_CALL(L, rp_graph_output(g, (size_t)i, sibling, rp_push_tensor(L)));
+  }
   return count;
 }
 
@@ -193,6 +206,7 @@ static int call(lua_State *L) {
   settle(L, s, count);
   if (count > MOST_INPUTS) return rp_error(L, "calling %s: %d inputs, at most %d are possible", s->name, count, MOST_INPUTS);
   for (int i = 0; i < count; i++) {
+    if (rp_test_tensor(L, 2 + i) && rp_test_tensor(L, 2 + i)->block) rp_check(L, rp_device_usable(rp_tensor_device(rp_test_tensor(L, 2 + i))));
     if (!rp_test_tensor(L, 2 + i))
       return rp_error(L, "calling %s: input %d: tensor expected, got %s", s->name, i + 1, luaL_typename(L, 2 + i));
     inputs[i] = rp_check_tensor(L, 2 + i);
@@ -202,12 +216,14 @@ static int call(lua_State *L) {
   rp_check(L, rp_device_usable(s->pool->device));
   if (s->pool->device->record) return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
   if (!find_graph(s, inputs, (size_t)count)) record_graph(L, s, inputs, count);
-  RP_CALL(L, rp_graph_replay(s->graphs[0], inputs));
-  return push_outputs(L, s->graphs[0]);
+  rp_graph *g = hold_graph(L, s);
+  RP_CALL(L, rp_graph_replay(g, inputs));
+  return push_outputs(L, g);
 }
 
 static rp_signal *stop_option(lua_State *L, const step *s) {
   rp_signal *signal = lua_getfield(L, 2, "stop") == LUA_TNIL ? NULL : rp_test_signal(L, -1);
+  if (!signal && luaL_testudata(L, -1, RP_SIGNAL_NAME)) rp_error(L, "running %s: option stop: the signal is closed", s->name);
   if (!signal && !lua_isnil(L, -1)) rp_error(L, "running %s: option stop: %s expected, got %s", s->name, RP_SIGNAL_NAME, luaL_typename(L, -1));
   lua_pop(L, 1); /* the table keeps it */
   return signal;
@@ -216,7 +232,11 @@ static rp_signal *stop_option(lua_State *L, const step *s) {
 static uint32_t run_count(lua_State *L, const step *s, const char *option, lua_Integer otherwise) {
   lua_Integer n = count_option(L, 2, option, 0, otherwise);
   if (n < 0) rp_error(L, "running %s: option %s: the number of steps expected", s->name, option);
-  return n > UINT16_MAX ? UINT16_MAX : (uint32_t)n;
+  lua_getfield(L, 2, "stop");
+  lua_Integer most = lua_isnil(L, -1) ? UINT32_MAX : UINT16_MAX; /* a signal counts steps in 16 bits */
+  lua_pop(L, 1);
+  if (n > most) rp_error(L, "running %s: option %s: at most %I steps are possible here", s->name, option, (LUAI_UACINT)most);
+  return (uint32_t)n;
 }
 
 /* step:run { max = n, stop = signal, ahead = k }: replays the graph of the last call, its inputs as the slots hold them */
@@ -228,7 +248,7 @@ static int run(lua_State *L) {
   if (how.ahead && !how.signal) return rp_error(L, "running %s: option ahead: it needs a signal to stop by, as option stop", s->name);
   drop_closed(s);
   if (!s->count) return rp_error(L, "running %s: it was not called yet, so there is no graph to replay", s->name);
-  rp_check(L, rp_graph_run(s->graphs[0], &how, &steps));
+  rp_check(L, rp_graph_run(hold_graph(L, s), &how, &steps));
   lua_pushinteger(L, steps);
   return 1;
 }
@@ -239,7 +259,9 @@ static int graphs(lua_State *L) {
   drop_closed(s);
   lua_createtable(L, (int)s->count, 0);
   for (size_t i = 0; i < s->count; i++) {
-    rp_push_graph(L, s->graphs[i]);
+    rp_graph **handle = rp_push_graph(L);
+    if (i < s->count) *handle = rp_graph_retain(s->graphs[i]);
+    else return rp_error(L, "listing the graphs of %s: it was closed meanwhile", s->name);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;

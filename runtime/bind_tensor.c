@@ -5,6 +5,7 @@
 #include "bind.h"
 
 enum { SHOWN = 64 }; /* most elements that tostring reads */
+static const lua_Integer HOST_BYTES = (lua_Integer)1 << 46; /* more than any host has: sizes below do not overflow */
 
 /* ---- handles */
 
@@ -29,7 +30,7 @@ static int64_t from_end(lua_Integer i, int64_t size) { return i < 0 ? i + size :
 static int check_dim(lua_State *L, int arg, const rp_tensor *x) {
   lua_Integer dim = luaL_checkinteger(L, arg);
   int64_t d = from_end(dim, x->rank);
-  if (dim == 0 || d < 0 || d >= x->rank) rp_argument_error(L, arg, "dimension %d of a tensor that has %d", (int)dim, x->rank);
+  if (dim == 0 || d < 0 || d >= x->rank) rp_argument_error(L, arg, "dimension %I of a tensor that has %d", (LUAI_UACINT)dim, x->rank);
   return (int)d;
 }
 
@@ -82,10 +83,11 @@ static int zeros(lua_State *L) {
 static int arange(lua_State *L) {
   lua_settop(L, 3);
   lua_Integer n = luaL_checkinteger(L, 1);
-  if (n < 0) rp_argument_error(L, 1, "%d is negative", (int)n);
+  if (n < 0) rp_argument_error(L, 1, "%I is negative", (LUAI_UACINT)n);
   rp_dtype dtype = rp_opt_dtype(L, 2, RP_I32);
   rp_pool *pool = rp_check_pool(L, 3);
   size_t bytes = rp_dtype_bytes(dtype);
+  if (n > HOST_BYTES / (lua_Integer)bytes) rp_argument_error(L, 1, "%I elements are more than a host list can hold", (LUAI_UACINT)n);
   char *data = scratch(L, (size_t)n * bytes);
   for (lua_Integer i = 0; i < n; i++) check_element(L, 1, dtype, (rp_number){.is_integer = true, .integer = i}, data + (size_t)i * bytes);
   rp_tensor *x = rp_push_tensor(L);
@@ -152,7 +154,9 @@ static int tensor(lua_State *L) {
   if (pool->device->record) rp_error(L, "uploading values: not allowed during capture");
   measure(L, &r);
   size_t count = 1;
-  for (int d = 0; d < r.rank; d++) count *= (size_t)r.shape[d];
+  for (int d = 0; d < r.rank; d++)
+    if (__builtin_mul_overflow(count, (size_t)r.shape[d], &count) || count > (size_t)HOST_BYTES / 8)
+      rp_argument_error(L, 1, "more elements than a host list can hold");
   r.data = scratch(L, count * rp_dtype_bytes(r.dtype));
   lua_pushvalue(L, 1);
   read_value(L, &r, 0);
@@ -184,8 +188,17 @@ static void push_values(lua_State *L, const rp_tensor *x, int depth, const char 
   }
 }
 
+/* Tables without elements are tables all the same. */
+static void check_rows(lua_State *L, const rp_tensor *x) {
+  lua_Integer rows = 1;
+  for (int d = 0; d + 1 < x->rank && rows; d++)
+    if (__builtin_mul_overflow(rows, (lua_Integer)x->shape[d], &rows) || rows > INT32_MAX)
+      rp_error(L, "reading values: more than 2^31 rows are no table");
+}
+
 static int totable(lua_State *L) {
   rp_tensor *x = rp_check_tensor(L, 1);
+  check_rows(L, x);
   const char *at = read_all(L, x);
   push_values(L, x, 0, &at);
   return 1;
@@ -244,13 +257,14 @@ static int to(lua_State *L) {
   rp_tensor *x = rp_check_tensor(L, 1);
   rp_dtype dtype = rp_check_dtype(L, 2);
   rp_tensor *y = rp_push_tensor(L);
+  rp_check_tensor(L, 1); /* making the handle may have run a finalizer that closed it */
   if (dtype == x->dtype) *y = rp_tensor_share(x);
   else RP_CALL(L, rp_tensor_convert(x, dtype, y));
   return 1;
 }
 
 static int contiguous(lua_State *L) {
-  rp_tensor *x = rp_check_tensor(L, 1), *y = rp_push_tensor(L);
+  rp_tensor *y = (rp_check_tensor(L, 1), rp_push_tensor(L)), *x = rp_check_tensor(L, 1);
   if (rp_tensor_packed(x)) *y = rp_tensor_share(x);
   else RP_CALL(L, rp_tensor_clone(x, y));
   return 1;
@@ -360,6 +374,8 @@ static void add_values(luaL_Buffer *b, lua_State *L, const rp_tensor *x, int dep
 
 /* Are there values to show? Not of a closed or recorded tensor, nor while the device records. */
 static bool can_show(const rp_tensor *x) {
+  for (int d = 0; d < x->rank; d++)
+    if (x->shape[d] > SHOWN) return false;
   return x->block && x->block->state == RP_LIVE && !rp_tensor_device(x)->closed && !rp_tensor_recording(x) && rp_tensor_elements(x) <= SHOWN;
 }
 

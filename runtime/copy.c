@@ -140,16 +140,19 @@ static rp_status copy_apart(const rp_tensor *to, const rp_tensor *from) {
   return outer(*to, from, &p, 0);
 }
 
+/* Two handles on a graph's own output have one memory. */
+static const rp_block *memory_of(const rp_tensor *x) { return x->block->base ? x->block->base : x->block; }
+
 static bool overlap(const rp_tensor *a, const rp_tensor *b) {
   size_t a0, a1, b0, b1;
-  if (a->block != b->block) return false;
+  if (memory_of(a) != memory_of(b)) return false;
   rp_tensor_span(a, &a0, &a1);
   rp_tensor_span(b, &b0, &b1);
   return a0 < b1 && b0 < a1;
 }
 
 static bool same_place(const rp_tensor *a, const rp_tensor *b) {
-  return a->block == b->block && a->offset == b->offset && a->dtype == b->dtype &&
+  return memory_of(a) == memory_of(b) && a->offset == b->offset && a->dtype == b->dtype &&
          memcmp(a->stride, b->stride, (size_t)a->rank * sizeof *a->stride) == 0;
 }
 

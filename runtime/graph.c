@@ -43,7 +43,7 @@ static rp_status plan(rp_graph *g) {
 static uintptr_t value_address(const rp_graph *g, const rp_value *value) {
   switch (value->place) {
     case RP_IN_BLOCK: return rp_block_address(value->block);
-    case RP_IN_SLOT: return rp_tensor_address(g->inputs + value->input);
+    case RP_IN_SLOT: return g->input_count > value->input && g->inputs[value->input].block ? rp_tensor_address(g->inputs + value->input) : 0;
     default: return g->pool->arenas[RP_SCRATCH].base + value->offset;
   }
 }
@@ -263,7 +263,11 @@ static rp_status fill_slots(rp_graph *g, const rp_tensor *const *inputs) {
     if (holds) skipped += bytes;
     else copied += bytes, to[count] = g->inputs[i], from[count++] = inputs[i];
   }
-  RP_TRY(rp_tensor_copy_all(to, from, count));
+  rp_status status = rp_tensor_copy_all(to, from, count);
+  if (status != RP_OK) { /* some places hold new bytes, and nobody knows which */
+    for (size_t i = 0; i < g->input_count; i++) rp_slot_forget(g->inputs[i].block);
+    return status;
+  }
   for (size_t i = 0; i < g->input_count; i++) rp_slot_note(g->inputs[i].block, inputs[i]);
   g->copied += copied, g->pool->copied += copied;
   g->skipped += skipped, g->pool->skipped += skipped;
@@ -297,10 +301,10 @@ rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs) {
   if (g->param_count) RP_TRY(update_params(g));
   if (inputs) RP_TRY(check_inputs(g, inputs));
   if (inputs) RP_TRY(fill_slots(g, inputs));
-  RP_TRY(dev->ops->exec_launch(dev, g->exec));
-  stamp_writes(g);
+  rp_status status = dev->ops->exec_launch(dev, g->exec);
+  stamp_writes(g); /* also when it was broken off: then some bytes are new */
   rp_pool_replayed(g->pool, g->plan.peak, g->origin);
-  return RP_OK;
+  return status;
 }
 
 static rp_status copy_of(rp_tensor *x) {
@@ -311,8 +315,18 @@ static rp_status copy_of(rp_tensor *x) {
   return RP_OK;
 }
 
-rp_status rp_graph_output(rp_graph *g, size_t index, rp_tensor *out) {
+bool rp_graph_same_output(const rp_graph *g, size_t a, size_t b) {
+  const rp_output *outputs = g->record->outputs;
+  return g->mode != RP_COPY && outputs[a].value != RP_NONE && outputs[a].value == outputs[b].value;
+}
+
+rp_status rp_graph_output(rp_graph *g, size_t index, const rp_tensor *sibling, rp_tensor *out) {
   const rp_output *output = g->record->outputs + index;
+  if (sibling) {
+    rp_tensor view = output->tensor;
+    view.block = rp_block_retain(sibling->block);
+    return *out = view, RP_OK;
+  }
   if (g->closed) return rp_fail(RP_CLOSED, "taking an output of %s: the graph is closed", g->name);
   if (output->value == RP_NONE) return *out = rp_tensor_share(&output->tensor), RP_OK;
   const rp_value *value = g->record->values + output->value;

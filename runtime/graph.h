@@ -58,8 +58,10 @@ rp_status rp_graph_make(rp_record *rec, const rp_graph_options *options, rp_grap
 bool rp_graph_fits(const rp_graph *g, const rp_tensor *const *inputs, size_t count);
 /* Copies the inputs to their slots, sets parameters that changed, runs. NULL inputs: the slots as they are. */
 rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs);
-/* A handle on output `index` of the last replay. */
-rp_status rp_graph_output(rp_graph *g, size_t index, rp_tensor *out);
+/* A handle on output `index` of the last replay. Outputs that lie in the same value share their block, so that a write
+ * through one is known to all: the later ones are given an earlier one as `sibling`, else NULL. */
+rp_status rp_graph_output(rp_graph *g, size_t index, const rp_tensor *sibling, rp_tensor *out);
+bool rp_graph_same_output(const rp_graph *g, size_t a, size_t b);
 rp_status rp_graph_set_node(rp_graph *g, size_t index);    /* hands the device the node as the record has it now */
 void rp_graph_note_params(rp_graph *g);                    /* the device has all parameters as they are now */
 rp_status rp_graph_edges(rp_graph *g);                     /* fills g->edges */

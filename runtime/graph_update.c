@@ -80,6 +80,7 @@ static rp_status rebuild(rp_graph *g, rp_record *rec) {
 }
 
 rp_status rp_graph_update(rp_graph *g, rp_record *rec, bool *patched) {
+  if (g->closed) return rp_record_free(rec), rp_fail(RP_CLOSED, "updating %s: the graph was closed meanwhile", g->name);
   *patched = !g->parallel && g->mode != RP_OWN && alike(g->record, rec);
   return *patched ? patch(g, rec) : rebuild(g, rec);
 }

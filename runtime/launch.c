@@ -75,10 +75,10 @@ static rp_status start(const rp_kernel *kernel, const rp_geometry *how, const rp
   }
   rp_launch launch = {.function = kernel->function, .signature = signature, .grid = how->grid, .block = how->block,
                       .cluster = how->cluster, .shared = how->shared, .cooperative = how->cooperative, .args = values, .bytes = bytes};
-  RP_TRY(dev->ops->launch(dev, &launch));
-  for (size_t i = 0; i < signature->count; i++)
+  rp_status status = dev->ops->launch(dev, &launch);
+  for (size_t i = 0; i < signature->count; i++) /* also when it was broken off: then some bytes are new */
     if (args[i].tensor && !signature->formals[i].constant) rp_tensor_touched(args[i].tensor);
-  return RP_OK;
+  return status;
 }
 
 rp_status rp_launch_kernel(const rp_kernel *kernel, const rp_geometry *how, const rp_actual *args) {

@@ -130,8 +130,9 @@ static rp_status infer(const rp_tensor *x, int rank, int64_t *shape) {
   int64_t known = 1, n = rp_tensor_elements(x);
   int open = -1;
   for (int d = 0; d < rank; d++) {
-    if (shape[d] != -1) known *= shape[d];
-    else if (open >= 0) return rp_fail(RP_ARGUMENT, "viewing a tensor: only one dimension may be -1");
+    if (shape[d] != -1) {
+      if (shape[d] < 0 || __builtin_mul_overflow(known, shape[d], &known)) return misfit(x, rank, shape);
+    } else if (open >= 0) return rp_fail(RP_ARGUMENT, "viewing a tensor: only one dimension may be -1");
     else open = d;
   }
   if (open >= 0 && (known == 0 || n % known)) return misfit(x, rank, shape);
@@ -171,7 +172,7 @@ rp_status rp_tensor_view(const rp_tensor *x, int rank, const int64_t *shape, rp_
   RP_TRY(infer(x, rank, y.shape));
   RP_TRY(measure(x->dtype, rank, y.shape, &bytes));
   if (bytes != rp_tensor_bytes(x)) return misfit(x, rank, y.shape);
-  if (rp_tensor_packed(x)) pack(&y);
+  if (bytes == 0 || rp_tensor_packed(x)) pack(&y);
   else if (!restride(x, &y))
     return rp_fail(RP_ARGUMENT, "viewing a tensor whose elements are not in one row: clone it first");
   *out = rp_tensor_share(&y);
