@@ -87,7 +87,10 @@ template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w
   }
 }
 
-/* p[c * R + r] += x(r) . w(c) for packs of eight. Of rows and columns the fewer wait in registers for the others, which
+/* The rows that totals takes for R: a GPU's are powers of two. */
+template <int R> INLINE constexpr int padded () { return LANES == 1 ? R : R > 4 ? 8 : R > 2 ? 4 : R; }
+
+/* p[c * padded<R>() + r] += x(r) . w(c) for packs of eight. Of rows and columns the fewer wait in registers for the others, which
  * come one by one: the CPU has 16. */
 template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p) {
   float8 held[R < C ? R : C];
@@ -95,19 +98,19 @@ template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p
   UNROLL for (int i = 0; i < (R < C ? C : R); i++) {
     float8 next = R < C ? w(i) : x(i);
     UNROLL for (int j = 0; j < (R < C ? R : C); j++) {
-      partial *sum = p + (R < C ? i * R + j : j * R + i);
+      partial *sum = p + (R < C ? i * padded<R>() + j : j * padded<R>() + i);
       *sum = dot8(next, held[j], *sum);
     }
   }
 }
 
-/* p[c * R + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. A
+/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. A
  * single thread on a single row asks for weights `next` elements further on, in the rows it will take next. */
 template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, bool early, const float8 *ahead,
                                           partial *p) {
   i32 row[R], k = (i32)LANE * 8;
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
-  UNROLL for (int i = 0; i < R * C; i++) p[i] = none();
+  UNROLL for (int i = 0; i < padded<R>() * C; i++) p[i] = none();
   auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
   auto asked = [&] (int c) { return ahead[c]; };
   auto weight = [&] (int c) { return weight8(w[c] + k); };
@@ -126,17 +129,17 @@ template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **
 
 /* Columns from j on (C of them, half as many with a gate) of a tile of at most R rows. */
 template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
-  enum { N = R * (GATED ? C / 2 : C) };
+  enum { P = padded<R>(), N = P * (GATED ? C / 2 : C) };
   const W *w[C];
-  partial p[R * C];
+  partial p[P * C];
   float s[HELD(N)], gate[HELD(N)];
   pick<C, GATED>(t, j, w);
-  dots<R, C>(tile, t.n, w, N / R * t.n, early, ahead, p);
+  dots<R, C>(tile, t.n, w, N / P * t.n, early, ahead, p);
   totals<N>(p, s);
-  if (GATED) totals<N>(p + R * C - N, gate);
+  if (GATED) totals<N>(p + P * C - N, gate);
   activate<HELD(N)>(s, t.act);
   for (int i = 0; i < HELD(N); i++) {
-    i32 which = held(N) + i, r = which % R, column = j + which / R;
+    i32 which = held(N) + i, r = which % P, column = j + which / P;
     if (which >= N || r >= tile.count || column >= t.columns) continue;
     size_t at = (size_t)(tile.first + r) * (size_t)t.columns + (size_t)column;
     t.y[at] = (GATED ? s[i] * gate[i] : s[i] * t.scale) + (t.residual ? t.residual[at] : 0.0f);
@@ -215,6 +218,7 @@ template <bool GATED> INLINE void run_any (const task &t) {
   if (t.tile == 1) run<1, 2, GATED>(t);
   else if (t.tile == 2) run<2, 2, GATED>(t);
   else if (t.tile <= 4) run<4, 2, GATED>(t);
+  else if (t.tile == 5 && t.rows == 5) run<5, 2, GATED>(t);
   else if (t.rows <= t.tile) run<8, 2, GATED>(t);
   else run<8, 4, GATED>(t);
 #else
