@@ -20,13 +20,30 @@ local m = {}
 ---@field choices string[]? the values it may have
 ---@field read (fun(word: string): any, string?)? makes a value of the word, or nil and what is wrong with it
 
+local LEFT, WIDTH = 28, 100 -- columns of the names, and of a line
+
+-- A text in lines that fit beside the names.
+local function wrapped(text)
+  local lines, line = {}, ""
+  for word in text:gmatch "%S+" do
+    if #line + #word >= WIDTH - LEFT then lines[#lines + 1], line = line, "" end
+    line = line == "" and word or line .. " " .. word
+  end
+  lines[#lines + 1] = line
+  return table.concat(lines, "\n" .. (" "):rep(LEFT))
+end
+
+local function described(left, text)
+  local gap = #left + 2 < LEFT and (" "):rep(LEFT - #left - 2) or "\n" .. (" "):rep(LEFT)
+  return "  " .. left .. gap .. wrapped(text)
+end
+
 local function page(spec)
   local lines = { "usage: " .. spec.usage, "" }
   for _, option in ipairs(spec) do
-    local left = "--" .. option[1] .. (option[2] and " " .. option[2] or "")
-    lines[#lines + 1] = ("  %-22s %s"):format(left, option[3])
+    lines[#lines + 1] = described("--" .. option[1] .. (option[2] and " " .. option[2] or ""), option[3])
   end
-  lines[#lines + 1] = ("  %-22s %s"):format("--help", "print this page")
+  lines[#lines + 1] = described("--help", "print this page")
   return table.concat(lines, "\n")
 end
 

@@ -5,7 +5,7 @@ local options = require "reprise.options"
 local m = {}
 
 local PLACEHOLDER = { -- of a type; a boolean is a flag without a value
-  integer = "N", number = "X", stopping = "true|false|never", ids = "ID,...", prompt = "ID,...", seeds = "N",
+  integer = "N", number = "X", stopping = "WHEN", ids = "ID,...", prompt = "ID,...", seeds = "N",
   text = "TEXT",
 }
 
