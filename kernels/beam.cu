@@ -58,8 +58,8 @@ WAITS KERNEL void begin (float *scores, i32 *lists, i32 *open, i32 *token, i32 *
 template <int MOST, class P> INLINE void take_over (u8 *origin, P parent, i32 row, i32 beams, i32 room, i32 count) {
   u8 old[MOST];
   u8 *rows = origin + (size_t)row * (size_t)room;
-  ROLLED for (i32 p = (i32)THREAD; p < count; p += (i32)THREADS) {
-    ROLLED for (i32 b = 0; b < beams; b++) old[b] = rows[(size_t)b * (size_t)room + (size_t)p];
+  FOR_THREADS(p, count) {
+    ROLLED_BY("unroll 4") for (i32 b = 0; b < beams; b++) old[b] = rows[(size_t)b * (size_t)room + (size_t)p];
     ROLLED for (i32 b = 0; b < beams; b++) {
       i32 from = parent(b);
       rows[(size_t)b * (size_t)room + (size_t)p] = 0 <= from && from < beams ? old[from] : (u8)255;
@@ -76,7 +76,7 @@ WAITS KERNEL void follow (u8 *origin, const i32 *position, const i32 *parents, i
   ROLLED for (i32 source = mine.first; source < mine.last && 0 <= at && at < room; source++) {
     const i32 *parent = parents + source * beams;
     take_over<255>(origin, [&] (i32 b) { return parent[b]; }, source * beams, beams, room, at);
-    ROLLED for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS)
+    FOR_THREADS(b, beams)
       origin[(size_t)(source * beams + b) * (size_t)room + (size_t)at] = (u8)b;
   }
 }
@@ -118,58 +118,63 @@ INLINE place place_at (float *memory, i32 tile, i32 k, i32 beams) {
   auto whole = [&] (i32 n) { return (i32 *)some(n); };
   p.key = some(tile), p.name = whole(tile), p.tile = tile;
   p.space.most = some(tile / 8), p.space.listed = some(tile), p.space.list = whole(tile);
-  p.run = some((k + 7) & ~7), p.ended = some((k + beams + 7) & ~7), p.a = some(k), p.flat = whole(k), p.hit = whole(k);
-  p.beam = whole(k), p.id = whole(k);
+  p.run = some((k + 7) & ~7), p.ended = some((k + beams + 7) & ~7);
+  p.a = some(k), p.flat = whole(k), p.hit = whole(k), p.beam = whole(k), p.id = whole(k);
   p.row_most = some(beams), p.row_log = some(beams), p.scores = some(2 * beams), p.lists = whole(LISTS * beams);
   p.next = whole(beams), p.kept = whole(beams);
   return p;
 }
 
-/* The lists as they were, and log-softmax's constants of each row from those of its parts; a warp takes a row. */
-INLINE void read_source (const place &p, const inputs &in, const float *scores, const i32 *lists) {
-  ROLLED for (i32 i = (i32)THREAD; i < 2 * in.beams; i += (i32)THREADS) p.scores[i] = scores[p.source * 2 * in.beams + i];
-  ROLLED for (i32 i = (i32)THREAD; i < LISTS * in.beams; i += (i32)THREADS) p.lists[i] = lists[p.source * LISTS * in.beams + i];
-  ROLLED for (i32 b = (i32)WARP; in.parts > 1 && b < in.beams; b += (i32)WARPS) {
-    size_t row = (size_t)(p.source * in.beams + b) * (size_t)in.parts;
-    float most = -INF, sum = 0;
-    ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) most = in.most[row + (size_t)i] > most ? in.most[row + (size_t)i] : most;
-    most = warp_max(most);
-    ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) sum += in.sums[row + (size_t)i] * expf(in.most[row + (size_t)i] - most);
-    sum = warp_sum(sum);
-    if (LANE == 0) {
-      p.row_most[b] = most;
-      p.row_log[b] = logf(sum);
-    }
+/* Log-softmax's constants of row b, from those of its parts; by a warp. */
+INLINE void merge_parts (const place &p, const inputs &in, i32 b) {
+  size_t row = (size_t)(p.source * in.beams + b) * (size_t)in.parts;
+  const float *most = in.most + row, *sums = in.sums + row;
+  float top = -INF, sum = 0;
+  ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) top = most[i] > top ? most[i] : top;
+  top = warp_max(top);
+  ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) sum += sums[i] * expf(most[i] - top);
+  sum = warp_sum(sum);
+  if (LANE == 0) {
+    p.row_most[b] = top;
+    p.row_log[b] = logf(sum);
   }
+}
+
+/* The lists as they were, and the constants of the rows. */
+INLINE void read_source (const place &p, const inputs &in, const float *scores, const i32 *lists) {
+  FOR_THREADS(i, 2 * in.beams) p.scores[i] = scores[p.source * 2 * in.beams + i];
+  FOR_THREADS(i, LISTS * in.beams) p.lists[i] = lists[p.source * LISTS * in.beams + i];
+  ROLLED for (i32 b = (i32)WARP; in.parts > 1 && b < in.beams; b += (i32)WARPS) merge_parts(p, in, b);
   barrier();
 }
 
 /* Entry e of all that rows offer: the best of their parts, then ids under the penalty. */
 INLINE void read_entry (const place &p, const inputs &in, i32 e, float *key, i32 *name) {
-  i32 each = in.parts * in.k, offered = in.beams * each, length = in.position + 1;
-  bool seen = e >= offered;
-  i32 b = seen ? (e - offered) / length : e / each, i = seen ? (e - offered) % length : e % each;
-  i32 row = p.source * in.beams + b;
-  float x = seen ? in.seen[(size_t)row * (size_t)in.room + (size_t)i] : in.keys[(size_t)row * (size_t)each + (size_t)i];
-  i32 id = seen ? token_at(row_at(in.tokens, in.origin, row, in.beams, in.room), i) : in.ids[(size_t)row * (size_t)each + (size_t)i];
+  u32 each = (u32)in.parts * (u32)in.k, offered = (u32)in.beams * each, length = (u32)in.position + 1;
+  bool seen = (u32)e >= offered;
+  u32 of = seen ? (u32)e - offered : (u32)e, size = seen ? length : each, b = of / size, i = of - b * size;
+  i32 row = p.source * in.beams + (i32)b;
+  size_t at = seen ? (size_t)row * (size_t)in.room + i : (size_t)row * each + i;
+  float x = seen ? in.seen[at] : in.keys[at];
+  i32 id = seen ? token_at(row_at(in.tokens, in.origin, row, in.beams, in.room), (i32)i) : in.ids[at];
   if (in.parts > 1) {
     x = (x - p.row_most[b]) - p.row_log[b];
     if (seen) x = penalized(x, in.penalty);
     x += p.scores[b];
   }
   *key = x;
-  *name = x > -INF ? b * in.vocab + id : NOBODY;
+  *name = x > -INF ? (i32)b * in.vocab + id : NOBODY;
 }
 
 /* p.a and p.flat: the candidates in order, as many tiles as it takes; the best so far stand before the next ones. */
 INLINE void find_candidates (const place &p, const inputs &in) {
   i32 k = in.k, all = in.beams * in.parts * k;
   if (in.parts > 1 && in.penalty != 1) all += in.beams * (in.position + 1);
-  ROLLED for (i32 i = (i32)THREAD; i < k; i += (i32)THREADS) p.a[i] = -INF, p.flat[i] = NOBODY;
+  FOR_THREADS(i, k) p.a[i] = -INF, p.flat[i] = NOBODY;
   barrier();
   ROLLED for (i32 first = 0; first < all; first += p.tile - k) {
     i32 here = all - first < p.tile - k ? all - first : p.tile - k, padded = (k + here + 7) & ~7;
-    ROLLED for (i32 i = (i32)THREAD; i < padded; i += (i32)THREADS)
+    FOR_THREADS(i, padded)
       if (i < k) p.key[i] = p.a[i], p.name[i] = p.flat[i];
       else if (i < k + here) read_entry(p, in, first + i - k, p.key + i, p.name + i);
       else p.key[i] = -INF, p.name[i] = NOBODY;
@@ -186,7 +191,7 @@ INLINE void find_candidates (const place &p, const inputs &in) {
 INLINE void judge (const place &p, const inputs &in) {
   i32 longest = in.prompt + in.count >= in.longest;
   float divisor = in.factor[in.count];
-  ROLLED for (i32 i = (i32)THREAD; i < ((in.k + in.beams + 7) & ~7); i += (i32)THREADS) {
+  FOR_THREADS(i, ((in.k + in.beams + 7) & ~7)) {
     i32 j = i - in.beams;
     if (j >= in.k) p.ended[i] = -INF;
     if (i >= in.k && i < ((in.k + 7) & ~7)) p.run[i] = -INF;
@@ -197,8 +202,8 @@ INLINE void judge (const place &p, const inputs &in) {
     }
     float a = p.a[j];
     i32 flat = p.flat[j] == NOBODY ? 0 : p.flat[j];
-    p.beam[j] = flat / in.vocab;
-    p.id[j] = flat % in.vocab;
+    p.beam[j] = (i32)((u32)flat / (u32)in.vocab);
+    p.id[j] = flat - p.beam[j] * in.vocab;
     p.hit[j] = longest || is_end(in.ends, in.end_count, p.id[j]);
     p.run[j] = a + (p.hit[j] ? FAR : 0.0f);
     p.ended[i] = (a > -INF ? a / divisor : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
@@ -208,7 +213,7 @@ INLINE void judge (const place &p, const inputs &in) {
 
 /* at[rank] = i for the best `most` of n keys; of equal ones the first is better. */
 INLINE void choose_best (const float *key, i32 n, i32 most, i32 *at) {
-  ROLLED for (i32 i = (i32)THREAD; i < n; i += (i32)THREADS) {
+  FOR_THREADS(i, n) {
     i32 rank = rank_of(key, (n + 7) & ~7, i);
     if (rank < most) at[rank] = i;
   }
@@ -234,7 +239,7 @@ struct memory_of { i32 *token, *tokens; u8 *parents, *origin; }; /* what beams l
 INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
   i32 beams = in.beams, at = in.position, first = p.source * beams;
   take_over<16>(m.origin, [&] (i32 b) { return p.beam[p.next[b]]; }, first, beams, in.room, at + 1);
-  ROLLED for (i32 b = (i32)THREAD; b < beams; b += (i32)THREADS) {
+  FOR_THREADS(b, beams) {
     size_t next = (size_t)(first + b) * (size_t)in.room + (size_t)at + 1;
     i32 id = p.id[p.next[b]];
     m.token[first + b] = id;
@@ -255,8 +260,8 @@ INLINE bool finished_at (const place &p, const inputs &in, i32 r) {
 INLINE bool stays_open (const place &p, const inputs &in) {
   float best = p.run[p.next[0]] / in.factor[in.horizon ? in.horizon : in.count], worst = p.ended[p.kept[in.beams - 1]];
   float missing = 0, going = 0; /* places of the finished list, candidates that did not hit */
-  ROLLED for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) missing += finished_at(p, in, r) ? 0.0f : 1.0f;
-  ROLLED for (i32 j = (i32)THREAD; j < in.k; j += (i32)THREADS) going += p.hit[j] ? 0.0f : 1.0f;
+  FOR_THREADS(r, in.beams) missing += finished_at(p, in, r) ? 0.0f : 1.0f;
+  FOR_THREADS(j, in.k) going += p.hit[j] ? 0.0f : 1.0f;
   missing = block_sum(missing);
   going = block_sum(going);
   return going > 0 && !(missing == 0 && in.early) && best > (missing == 0 ? worst : FAR);
@@ -269,7 +274,7 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
   choose_best(p.run, in.k, in.beams, p.next);
   choose_best(p.ended, in.k + in.beams, in.beams, p.kept);
   barrier();
-  ROLLED for (i32 r = (i32)THREAD; r < in.beams; r += (i32)THREADS) write_place(p, in, r, scores, lists);
+  FOR_THREADS(r, in.beams) write_place(p, in, r, scores, lists);
   write_rows(p, in, m);
   bool more = stays_open(p, in);
   if (THREAD == 0) open[p.source] = more;
@@ -280,7 +285,7 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
 
 /* While a prompt is read: its next token, for every row of a source. */
 INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
-  ROLLED for (i32 b = (i32)THREAD; b < in.beams; b += (i32)THREADS) {
+  FOR_THREADS(b, in.beams) {
     size_t next = (size_t)(source * in.beams + b) * (size_t)in.room + (size_t)in.position + 1;
     m.token[source * in.beams + b] = in.tokens[next];
     m.origin[next] = (u8)b;
@@ -290,7 +295,7 @@ INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
 /* The block that arrives last moves the position on, sees whether any source is open, and tells the host. */
 INLINE void finish_step (i32 *control, const i32 *open, i32 sources, u64 *words) {
   float still = 0;
-  ROLLED for (i32 s = (i32)THREAD; s < sources; s += (i32)THREADS) still += open[s] ? 1.0f : 0.0f;
+  FOR_THREADS(s, sources) still += open[s] ? 1.0f : 0.0f;
   still = block_sum(still);
   if (THREAD) return;
   control[POSITION]++;

@@ -47,13 +47,13 @@ INLINE void read_part (part_of &p, i32 packed) {
 /* Takes out the ids that options forbid. */
 INLINE void forbid (const part_of &p, const row_of &row, const i32 *control, const i32 *ends) {
   i32 n = control[NGRAM], length = control[POSITION] + 1;
-  ROLLED for (i32 i = (i32)THREAD; n > 0 && i <= length - n; i += (i32)THREADS) {
+  FOR_THREADS(i, n > 0 ? length - n + 1 : 0) {
     i32 same = 0;
     while (same < n - 1 && token_at(row, i + same) == token_at(row, length - n + 1 + same)) same++;
     i32 at = token_at(row, i + n - 1) - p.first;
     if (same == n - 1 && 0 <= at && at < p.count) p.key[at] = -INF;
   }
-  ROLLED for (i32 e = (i32)THREAD; length < control[SHORTEST] && e < control[END_COUNT]; e += (i32)THREADS) {
+  FOR_THREADS(e, length < control[SHORTEST] ? control[END_COUNT] : 0) {
     i32 at = ends[e] - p.first;
     if (0 <= at && at < p.count) p.key[at] = -INF;
   }
@@ -66,7 +66,7 @@ INLINE void finish_scores (const part_of &p, const row_of &row, i32 length, floa
   ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
     store8(p.key + i, sub8(sub8(load8(p.key + i), splat8(p.most)), splat8(log_sum)));
   barrier();
-  ROLLED for (i32 i = (i32)THREAD; penalty != 1 && i < length; i += (i32)THREADS) {
+  FOR_THREADS(i, penalty != 1 ? length : 0) {
     i32 id = token_at(row, i);
     if (p.key[id] > -INF) p.key[id] = penalized(score_of(p, p.logits[id], log_sum), penalty);
   }
@@ -82,12 +82,24 @@ INLINE bool is_first (const row_of &row, i32 at, i32 id) {
 }
 
 INLINE void set_seen_apart (const part_of &p, const row_of &row, i32 length, float *seen) {
-  ROLLED for (i32 i = (i32)THREAD; i < length; i += (i32)THREADS) {
+  FOR_THREADS(i, length) {
     i32 id = token_at(row, i), at = id - p.first;
     if (at < 0 || at >= p.count) continue;
     bool first = is_first(row, i, id);
     seen[i] = first ? p.key[at] : -INF;
     if (first) p.key[at] = -INF;
+  }
+}
+
+/* The best k, then -INF and NOBODY. */
+INLINE void write_best (const part_of &p, i32 k, const top_space &space, float *keys, i32 *ids) {
+  i32 found = top(p.key, p.padded, k, space, [] (i32 i) { return i; }, [&] (i32 rank, i32 i) {
+    keys[rank] = p.key[i];
+    ids[rank] = p.first + i;
+  });
+  FOR_THREADS(i, k - found) {
+    keys[found + i] = -INF;
+    ids[found + i] = NOBODY;
   }
 }
 
@@ -107,8 +119,8 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
     i32 row = item / here, from = item % here * part;
     if (!open[row / beams]) continue;
     row_of r = row_at(tokens, origin, row, beams, room);
-    part_of p = {key, logits + (size_t)row * (size_t)width + from, first + from, width - from < part ? width - from : part};
-    p.padded = (p.count + 7) & ~7;
+    i32 count = width - from < part ? width - from : part;
+    part_of p = {key, logits + (size_t)row * (size_t)width + from, first + from, count, (count + 7) & ~7, 0, 0};
     read_part(p, packed);
     forbid(p, r, control, ends);
     if (parts == 1) finish_scores(p, r, length, factor[0], scores[running_score(row, beams)]);
@@ -119,17 +131,7 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
       most[at] = p.sum > 0 ? p.most : -INF;
       sums[at] = p.sum;
     }
-    float *to = keys + at * (size_t)k;
-    i32 *names = ids + at * (size_t)k;
-    auto name = [] (i32 i) { return i; };
-    auto take = [&] (i32 rank, i32 i) {
-      to[rank] = key[i];
-      names[rank] = p.first + i;
-    };
-    ROLLED for (i32 i = top(key, p.padded, k, space, name, take) + (i32)THREAD; i < k; i += (i32)THREADS) {
-      to[i] = -INF;
-      names[i] = NOBODY;
-    }
+    write_best(p, k, space, keys + at * (size_t)k, ids + at * (size_t)k);
     barrier();
   }
 }

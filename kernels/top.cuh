@@ -19,6 +19,7 @@ struct top_space { float *most, *listed; i32 *list; };
 #ifdef REPRISE_GPU
 
 #define ROLLED _Pragma("unroll 1")
+#define ROLLED_BY(n) _Pragma(n) /* "unroll 4": loads in flight together */
 INLINE i32 rp_claim (i32 *count) { return atomicAdd(count, 1); }
 
 /* How many of key[0 .. n-1] are more than v, and how many are v; n a multiple of eight. */
@@ -45,6 +46,7 @@ INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
 #else /* the compiler makes vectors of these */
 
 #define ROLLED
+#define ROLLED_BY(n)
 INLINE i32 rp_claim (i32 *count) { return (*count)++; }
 
 INLINE void count_above (const float *key, i32 n, float v, i32 *above, i32 *equal) {
@@ -66,9 +68,12 @@ INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
 
 #endif
 
+/* for i from 0 to n - 1, shared out among the threads of the block */
+#define FOR_THREADS(i, n) ROLLED for (i32 i = (i32)THREAD; i < (n); i += (i32)THREADS)
+
 /* The k-th largest of most[0 .. n-1], n a multiple of eight, if it is more than -INF, which *edge was. */
 INLINE void rp_edge (const float *most, i32 n, i32 k, float *edge) {
-  ROLLED for (i32 j = (i32)THREAD; j < n; j += (i32)THREADS) {
+  FOR_THREADS(j, n) {
     i32 above = 0, equal = 0;
     count_above(most, n, most[j], &above, &equal);
     if (above < k && k <= above + equal) *edge = most[j];
@@ -80,7 +85,7 @@ INLINE i32 rp_list (const float *key, i32 packs, float bound, const top_space &s
   SHARED(i32, found, 1);
   if (THREAD == 0) *found = 0;
   barrier();
-  ROLLED for (i32 j = (i32)THREAD; j < packs; j += (i32)THREADS) {
+  FOR_THREADS(j, packs) {
     if (space.most[j] < bound) continue;
     ROLLED for (i32 i = j * 8; i < j * 8 + 8; i++) {
       if (!(key[i] >= bound && key[i] > -INF)) continue;
@@ -103,16 +108,18 @@ template <class rp_name, class rp_take>
 INLINE i32 top (const float *key, i32 n, i32 k, const top_space &space, rp_name name, rp_take take) {
   SHARED(float, edge, 1);
   i32 packs = n / 8, padded = (packs + 7) & ~7;
-  ROLLED for (i32 j = (i32)THREAD; j < padded; j += (i32)THREADS) space.most[j] = j < packs ? most8(load8(key + j * 8)) : -INF;
+  FOR_THREADS(j, padded) space.most[j] = j < packs ? most8(load8(key + j * 8)) : -INF;
   if (THREAD == 0) *edge = -INF;
   barrier();
   if (packs > k) rp_edge(space.most, padded, k, edge);
   barrier();
   i32 count = rp_list(key, packs, *edge, space);
-  ROLLED for (i32 s = (i32)THREAD; s < count; s += (i32)THREADS) {
+  FOR_THREADS(s, count) {
     i32 rank = 0, equal = 0, mine = space.list[s];
     count_above(space.listed, (count + 7) & ~7, space.listed[s], &rank, &equal);
-    if (equal > 1) ROLLED for (i32 t = 0; t < count; t++) rank += space.listed[t] == space.listed[s] && name(space.list[t]) < name(mine);
+    if (equal > 1)
+      ROLLED for (i32 t = 0; t < count; t++)
+        rank += space.listed[t] == space.listed[s] && name(space.list[t]) < name(mine);
     if (rank < k) take(rank, mine);
   }
   barrier();

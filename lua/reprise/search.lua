@@ -127,7 +127,7 @@ end
 
 -- ---- a step
 
-local function block_of(device) return launch.is_gpu(device) and 256 or launch.ALONE end
+local function block_of(device, threads) return launch.is_gpu(device) and threads or launch.ALONE end
 
 --- Ids a part of a vocabulary.
 ---@param vocab integer
@@ -174,7 +174,7 @@ function m.candidates(s, to, logits, first)
     raise("candidates: first: %d columns from id %d of %d on, in parts of %d", width, first, to.vocab, to.part)
   end
   kernel(device, "candidates.cu", "candidates") {
-    grid = grid(device, rows * ceil(width, to.part)), block = block_of(device),
+    grid = grid(device, rows * ceil(width, to.part)), block = block_of(device, 256),
     shared = 4 * (3 * to.part + ceil(to.part // 8, 8) * 8),
     logits, to.keys, to.ids, to.most, to.sums, to.seen, s.control, s.scores, s.open, s.tokens, s.origin, s.factor,
     s.ends, rows, s.beams, s.room, to.vocab, width, first, to.part, s.k,
@@ -188,7 +188,7 @@ function m.search(s, from)
   local device, k = s.control.device, s.k
   local tile = math.min(TILE, ceil(k + s.beams * (from.parts * k + (from.parts > 1 and s.room or 0)), 64) * 64)
   kernel(device, "beam.cu", "search") {
-    grid = grid(device, s.sources), block = block_of(device),
+    grid = grid(device, s.sources), block = block_of(device, 512),
     shared = 4 * (4 * tile + tile // 8 + 7 * k + 12 * s.beams + 24),
     from.keys, from.ids, from.most, from.sums, from.seen, s.factor, s.ends, s.control, s.scores, s.lists, s.open,
     s.token, s.tokens, s.parents, s.origin, s.signal.words, s.sources, s.beams, s.room, from.vocab, from.parts, k, tile,

@@ -206,6 +206,14 @@ helper.each_device(function(name)
       end)
     end
 
+    it("of more candidates than fit into a tile finds what the search in plain Lua finds", function()
+      for _, penalty in ipairs { 1, 0.2 } do
+        local o = { num_beams = 16, max_new = 3, ends = { 1 }, repetition_penalty = penalty, scale = 3 }
+        local steps, prompt = chances(o, 5000, 1), { 7, 4999, 7 }
+        compare(judged(o, steps, prompt, 1), run(o, 5000, steps, { prompt })[1])
+      end
+    end)
+
     it("of vocabularies in parts finds what the search in plain Lua finds", function()
       for _ = 1, 12 do
         local o, prompts = any_options(2500)
@@ -214,6 +222,29 @@ helper.each_device(function(name)
         local steps = chances(o, 2500, #prompts)
         local got = run(o, 2500, steps, prompts)
         for i, prompt in ipairs(prompts) do compare(judged(o, steps, prompt, i), got[i]) end
+      end
+    end)
+
+    -- The module, launching so many blocks.
+    local function with_grid(blocks)
+      local launch, grid = require "reprise.launch", nil
+      grid, launch.grid = launch.grid, function() return blocks end
+      package.loaded["reprise.search"] = nil
+      local other = require "reprise.search"
+      package.loaded["reprise.search"], launch.grid = search, grid
+      return other
+    end
+
+    it("has the same bits whatever the grid", function()
+      local o = { num_beams = 3, max_new = 4, ends = { 1 }, repetition_penalty = 0.5 }
+      local steps, prompts = chances(o, 3000, 4), { { 5 }, { 6 }, { 7 }, { 8 } }
+      local usual = run(o, 3000, steps, prompts)
+      local own = search
+      for _, blocks in ipairs { 1, 3, 50 } do
+        search = with_grid(blocks)
+        local other = run(o, 3000, steps, prompts)
+        search = own
+        assert.same(usual, other)
       end
     end)
 
