@@ -227,8 +227,9 @@ helper.each_device(function(name)
 
     -- The module, launching so many blocks.
     local function with_grid(blocks)
-      local launch, grid = require "reprise.launch", nil
-      grid, launch.grid = launch.grid, function() return blocks end
+      local launch = require "reprise.launch"
+      local grid = launch.grid
+      launch.grid = function() return blocks end
       package.loaded["reprise.search"] = nil
       local other = require "reprise.search"
       package.loaded["reprise.search"], launch.grid = search, grid
