@@ -44,6 +44,33 @@ describe("scripts/devices.lua", function()
   end)
 end)
 
+describe("scripts/beam.lua", function()
+  helper.each_device(function(device)
+    it("finds what the search on the device finds", function()
+      for _, beams in ipairs { 1, 2, 5 } do
+        local flags = (" --num-beams %d --num-return-sequences %d --scores"):format(beams, beams)
+        local words = "knowledge motivate antidisestablishmentarianism a"
+        local code, out, err = run(("scripts/beam.lua --beams %d %s"):format(beams, words), device)
+        assert.equal(0, code, err)
+        local _, expected = run("scripts/g2p.lua" .. flags .. " " .. words, device)
+        assert.equal(expected, out)
+      end
+    end)
+  end)
+end)
+
+describe("scripts/stress.lua", function()
+  helper.each_device(function(device)
+    it("says a word with each pattern of stress", function()
+      local code, out, err = run("scripts/stress.lua --syllables 2 --results 2 record", device)
+      assert.equal(0, code, err)
+      assert.equal("R IH0 K AO1 R D\t-0.05504\nR IH2 K AO1 R D\t-0.52514\n", out)
+      _, out = run("scripts/stress.lua --syllables 1 --results 99 record", device)
+      assert.matches("^[^%d]*1[^%d]*\t%-[%d.]+\n$", out)
+    end)
+  end)
+end)
+
 describe("a cold start", function()
   helper.each_device(function(device)
     it("compiles nothing: the library's kernels came with the program", function()

@@ -13,28 +13,26 @@ local m = {}
 
 ---@class reprise.Session
 ---@field rows integer in all
----@field each integer rows a source
 ---@field limit integer most tokens
 ---@field done integer tokens so far
 local Session = {}
 Session.__index = Session
 
--- The step of a state: ids and, with several rows a source, parents come in; logits of the rows go out.
+-- The step of a state: ids and parents come in, logits of the rows go out.
 local function finish(model, state)
   local size, device = state.size, model.device
-  local count = size.sources * size.rows
   state.position = rp.zeros({ 1 }, "i32", device)
-  if size.rows > 1 then state.origin = rp.zeros({ count, size.room }, "u8", device) end
+  state.origin = rp.zeros({ size.sources * size.rows, size.room }, "u8", device)
   state.step = decoder.step(model, "decode", function(ids, parents)
     state.token = ids
-    if parents then search.follow(state.origin, state.position, parents, size.rows) end
+    search.follow(state.origin, state.position, parents, size.rows)
     local logits = model:forward(state)
     choice.tick(state.position)
     return logits
   end)
   function state.close()
     state.position:close()
-    if state.origin then state.origin:close() end
+    state.origin:close()
   end
 end
 
@@ -55,12 +53,12 @@ function m.open(model, lists, rows, limit)
   local size = decoder.size("open", lists, rows, limit)
   local state = decoder.take(model, size, function(state) finish(model, state) end)
   local self = setmetatable({
-    model = model, state = state, rows = #lists * rows, each = rows, limit = limit, done = 0,
+    model = model, state = state, rows = #lists * rows, limit = limit, done = 0,
   }, Session)
   decoder.encode(model, state, lists)
   state.position:fill(0)
   self.all = size.sources * rows
-  if rows > 1 then self.same = rp.tensor(identity(self.all, rows), "i32", model.device) end
+  self.same = rp.tensor(identity(self.all, rows), "i32", model.device)
   return self
 end
 
@@ -74,7 +72,6 @@ local function check_step(self, ids, parents)
   if not self.state then raise "step: the session is closed" end
   check(self, "ids", ids)
   if parents ~= nil then check(self, "parents", parents) end
-  if parents ~= nil and self.each == 1 then raise "step: parents: the session was opened with one row a source" end
   if self.done == self.limit then raise("step: the session was opened for %d tokens, which are done", self.limit) end
 end
 
@@ -95,11 +92,10 @@ local function replay(_, state, ...) return state.step(...) end
 ---@return reprise.Tensor logits f32 {sources * rows, vocab}, as stale as outputs of captured functions
 function Session:step(ids, parents)
   check_step(self, ids, parents)
-  local inputs = { filled(self, "ids", ids) }
-  if self.each > 1 then inputs[2] = parents and filled(self, "parents", parents) or self.same end
   self.done = self.done + 1
   local step = self.state.fresh and decoder.first_step or replay
-  local logits = step(self.model, self.state, table.unpack(inputs))
+  local logits = step(self.model, self.state, filled(self, "ids", ids),
+    parents and filled(self, "parents", parents) or self.same)
   return self.rows == self.all and logits or logits:slice(1, 1, self.rows)
 end
 
