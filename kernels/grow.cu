@@ -1,12 +1,12 @@
 /*
  * grow.cu - caches that grow by concatenation: keys and values one position longer, with what their rows have seen.
  *
- *   out[r][p] = in[parent of r][p] for p < count; position `count` is left to attend_self, which writes it
+ *   out[r][p] = in[parents[r][count]][p] for p < count; position `count` is left to attend_self, which writes it
  *
  * The copy that makes room is the copy that reorders: beams that changed places cost nothing more.
  *
  * Shapes: keys, values [rows][count][inner]; keys_out, values_out [rows][count + 1][inner] of KV (float, f16);
- * parents u8, of row r at r * step, or null: each row goes on from itself. Nothing overlaps.
+ * parents [rows][room] u8, as in beam.cuh, or null: each row goes on from itself. Nothing overlaps.
  * Launch: any grid and block, no shared memory. A block takes positions of rows.
  */
 #include "prelude.cuh"
@@ -18,13 +18,13 @@ INLINE void grow_row (KV *to, const KV *from, i32 inner, i32 packed) {
 }
 
 WAITS KERNEL void grow (KV *keys_out, KV *values_out, const KV *keys, const KV *values, const u8 *parents, i32 rows,
-                        i32 count, i32 inner, i32 step) {
+                        i32 count, i32 inner, i32 room) {
   span mine = share(rows * count);
   wait_previous();
   release_next();
   i32 packed = packable(keys, inner) & packable(values, inner) & packable(keys_out, inner) & packable(values_out, inner);
   for (i32 item = mine.first; item < mine.last; item++) {
-    i32 row = item / count, at = item % count, parent = parents ? parents[(size_t)row * (size_t)step] : row;
+    i32 row = item / count, at = item % count, parent = parents ? parents[(size_t)row * (size_t)room + (size_t)count] : row;
     if (parent >= rows) parent = row;
     size_t to = ((size_t)row * (size_t)(count + 1) + (size_t)at) * (size_t)inner;
     size_t from = ((size_t)parent * (size_t)count + (size_t)at) * (size_t)inner;

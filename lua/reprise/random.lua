@@ -1,8 +1,8 @@
 -- random.lua - rp.t5.random: a model of a published shape with random weights, for figures that depend on shapes alone.
 --
 -- The device draws each matrix from the seed and the tensor's name (kernels/random.cu): the same bits on every device.
--- Spreads are those that T5 is initialized with, but what sublayers add is louder: else the embedding, which is the head
--- too, makes each token choose itself again and again. Norms are ones.
+-- Spreads are those that T5 is initialized with, but what sublayers add is louder: else the embedding, which is the
+-- head too, makes each token choose itself again and again. Norms are ones.
 
 local config = require "reprise.config"
 local core = require "reprise.core"
@@ -28,7 +28,9 @@ local NAMES = "demo, small, base, large, 3b"
 local function config_of(shape)
   if type(shape) == "table" then return shape end
   local s = SHAPES[shape]
-  if not s then raise("random: shape %s is not known: known are %s, or a table as config.json", tostring(shape), NAMES) end
+  if not s then
+    raise("random: shape %s is not known: known are %s, or a table as config.json", tostring(shape), NAMES)
+  end
   return {
     d_model = s[1], d_kv = s[2], d_ff = s[3], num_heads = s[4], num_layers = s[5], vocab_size = s[6],
     feed_forward_proj = s[7],
@@ -45,7 +47,8 @@ local function files_of(shape, dtype)
   }
   for key, value in pairs(config_of(shape)) do all[key] = value end
   return { config = all, generation = {
-    pad_token_id = all.pad_token_id, eos_token_id = all.eos_token_id, decoder_start_token_id = all.decoder_start_token_id,
+    pad_token_id = all.pad_token_id, eos_token_id = all.eos_token_id,
+    decoder_start_token_id = all.decoder_start_token_id,
   } }
 end
 
@@ -72,7 +75,7 @@ end
 local Random = {}
 Random.__index = Random
 
-function Random:has(name) return name == "shared.weight" end
+function Random.has(_, name) return name == "shared.weight" end
 function Random:close() self.made = {} end
 
 function Random:take(name, shape, device)
@@ -103,14 +106,18 @@ local function check(how)
       raise("random: %s: %s expected, got %s", name, kind, math.type(value) or type(value))
     end
   end
-  if how.dtype and not WEIGHTS[how.dtype] then raise("random: dtype is %s: f32, f16 or bf16 is expected", tostring(how.dtype)) end
-  if how.kv and how.kv ~= "f32" and how.kv ~= "f16" then raise("random: kv is %s: f32 or f16 is expected", tostring(how.kv)) end
+  if how.dtype and not WEIGHTS[how.dtype] then
+    raise("random: dtype is %s: f32, f16 or bf16 is expected", tostring(how.dtype))
+  end
+  if how.kv and how.kv ~= "f32" and how.kv ~= "f16" then
+    raise("random: kv is %s: f32 or f16 is expected", tostring(how.kv))
+  end
 end
 
 ---@param new function makes a model of a configuration and of what gives tensors by name
 ---@param shape "demo"|"small"|"base"|"large"|"3b"|table a name, or keys of config.json
----@param how { seed: integer?, dtype: reprise.Dtype?, device: reprise.Device|string|nil, kv: string?, capture: boolean? }?
---- seed 0, dtype f32
+---@param how { seed: integer?, dtype: reprise.Dtype?, device: any, kv: "f32"|"f16"|nil, capture: boolean? }?
+--- seed 0, dtype f32; else as for load
 ---@return reprise.T5
 return function(new, shape, how)
   how = how or {}

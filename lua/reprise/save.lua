@@ -36,8 +36,9 @@ end
 local function tensors_of(model)
   local list, encoder, decoder = {}, model.encoder, model.decoder
   add(list, "shared.weight", encoder.embedding)
-  if decoder.embedding ~= encoder.embedding then add(list, "decoder.embed_tokens.weight", decoder.embedding) end
-  if model.head ~= encoder.embedding and model.head ~= decoder.embedding then add(list, "lm_head.weight", model.head) end
+  local own = decoder.embedding ~= encoder.embedding
+  if own then add(list, "decoder.embed_tokens.weight", decoder.embedding) end
+  if model.head ~= decoder.embedding then add(list, "lm_head.weight", model.head) end
   add_stack(list, "encoder", encoder)
   add_stack(list, "decoder", decoder)
   return list
@@ -77,6 +78,7 @@ return function(model, folder)
   if type(folder) ~= "string" then raise("bad argument #1 to 'save' (string expected, got %s)", type(folder)) end
   make_folder(folder)
   write_json(folder .. "/config.json", config_of(model))
-  if model.config.files.generation then write_json(folder .. "/generation_config.json", model.config.files.generation) end
+  local generation = model.config.files.generation
+  if generation then write_json(folder .. "/generation_config.json", generation) end
   core.safetensors_write(folder .. "/model.safetensors", tensors_of(model))
 end
