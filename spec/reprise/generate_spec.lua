@@ -424,6 +424,27 @@ describe("results", function()
       assert.same({ 5, "length" }, { #out.ids, out.finish })
     end)
 
+    it("make the host wait as often however long they are, and not at all for one row", function()
+      local device = model.device
+      local function waits(given, options)
+        model:generate(given, options) -- captures
+        local before = device.waits
+        model:generate(given, options)
+        return device.waits - before
+      end
+      for _, options in ipairs { {}, { do_sample = true, seed = 1 }, { repetition_penalty = 1.2 } } do
+        for _, length in ipairs { 5, 60 } do
+          options.max_new_tokens, options.min_new_tokens = length, length
+          assert.equal(0, waits("knowledge", options))
+        end
+      end
+      local function batch(length) return waits({ "know", "ledge" }, { max_new_tokens = length, min_new_tokens = length }) end
+      assert.equal(batch(5), batch(60))
+      assert(batch(5) <= 4)
+      local before = device.waits
+      for _ in model:stream "knowledge" do assert.equal(before, device.waits) end
+    end)
+
     it("never end where there is no end id", function()
       local out = model:generate("a", { eos_token_id = false, max_new_tokens = 40 })[1]
       assert.same({ 40, "length" }, { #out.ids, out.finish })
