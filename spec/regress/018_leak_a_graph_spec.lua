@@ -1,11 +1,11 @@
 -- Warp issue 1429: a leak a graph.
--- Here creating, replaying and closing a graph a hundred times leaves every figure where it was.
+-- Here creating, replaying and closing a graph a thousand times leaves every figure where it was.
 local rp = require "reprise"
 local core = require "reprise.core"
 local helper = require "spec.helper"
 
 helper.each_device(function(device)
-  it("a hundred graphs made, replayed and closed leave device and host memory flat", function()
+  it("a thousand graphs made, replayed and closed leave device and host memory flat", function()
     local pool = rp.pool { device = device }
     local function once()
       local step <close> = rp.capture(function(x) return x:to "f16" end, { pool = pool })
@@ -22,7 +22,7 @@ helper.each_device(function(device)
     end
     for _ = 1, 3 do once() end
     local before = settled()
-    for _ = 1, 100 do once() end
+    for _ = 1, 1000 do once() end
     assert.same(before, settled())
   end)
 end)
