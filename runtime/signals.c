@@ -32,7 +32,10 @@ void rp_signal_release(rp_signal *s) {
   rp_free(s);
 }
 
+/* When the epochs begin anew, words of the first ones must not be there any more. */
 uint32_t rp_signal_reset(rp_signal *s) {
+  if (s->epoch == UINT16_MAX)
+    for (uint32_t i = 0; i <= s->records; i++) s->host[i] = 0;
   s->epoch = s->epoch == UINT16_MAX ? 1 : s->epoch + 1;
   return s->epoch;
 }

@@ -63,6 +63,32 @@ local function key_of(size)
   return ("%s: %d sources of %d, %d rows of %d"):format(size.kind, size.sources, size.source, size.rows, size.room)
 end
 
+local function drop(model, state)
+  model.states[state] = nil
+  if model.capture then state.step:close() end
+  for _, layer in ipairs(state.layers) do
+    for _, tensor in pairs(layer) do tensor:close() end
+  end
+  state.lengths:close()
+  state.close()
+end
+
+local function make(model, size, finish)
+  local state = {
+    key = key_of(size), size = size, layers = caches(model, size), fresh = true,
+    lengths = rp.zeros({ size.sources }, "i32", model.device),
+  }
+  finish(state)
+  model.states[state] = true
+  return state
+end
+
+-- Where there is no memory for another state, those that wait are given up.
+local function make_room(model)
+  for i = #model.idle, 1, -1 do drop(model, table.remove(model.idle, i)) end
+  collectgarbage()
+end
+
 --- An idle state of this size, else a new one: `finish(state)` adds token, position, step and close to its caches.
 ---@param model reprise.T5
 ---@param size reprise.DecoderSize
@@ -73,23 +99,11 @@ function m.take(model, size, finish)
   for i = #model.idle, 1, -1 do
     if model.idle[i].key == key then return table.remove(model.idle, i) end
   end
-  local state = {
-    key = key, size = size, layers = caches(model, size), fresh = true,
-    lengths = rp.zeros({ size.sources }, "i32", model.device),
-  }
-  finish(state)
-  model.states[state] = true
-  return state
-end
-
-local function drop(model, state)
-  model.states[state] = nil
-  if model.capture then state.step:close() end
-  for _, layer in ipairs(state.layers) do
-    for _, tensor in pairs(layer) do tensor:close() end
-  end
-  state.lengths:close()
-  state.close()
+  if #model.idle == 0 then return make(model, size, finish) end
+  local made, state = pcall(make, model, size, finish)
+  if made then return state end
+  make_room(model)
+  return make(model, size, finish)
 end
 
 --- Keeps a state for the next decoding of its kind.

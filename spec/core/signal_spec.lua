@@ -72,6 +72,25 @@ helper.each_device(function(name)
       assert.is_nil(signal:read(0))
     end)
 
+    it("waits for a record, and no longer than the device works", function()
+      if not begin(12) then return end
+      for _ = 1, 3 do step() end
+      assert.equal(100, signal:wait(0))
+      assert.equal(102, signal:wait(2))
+      assert.is_nil(signal:wait(3))
+      assert.error_matches(function() signal:wait(-1) end, "record %-1: 0 to 65535 are possible")
+    end)
+
+    it("knows nothing of runs of the same number, 65,535 runs ago", function()
+      if not begin(3) then return end
+      step:run { max = 10, stop = signal, ahead = 2 }
+      dev:synchronize()
+      local epoch = signal.epoch
+      repeat signal:reset() until signal.epoch == epoch
+      assert.same({ 0, false }, { signal:step() })
+      assert.is_nil(signal:read(0))
+    end)
+
     it("ends with the device idle when the kernels publish nothing", function()
       if not begin(5) then return end
       local silent = rp.capture(function() state:fill(0) end, { device = dev })
