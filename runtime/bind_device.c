@@ -203,6 +203,11 @@ static rp_pool *pool_of_handle(lua_State *L, int arg, rp_device *dev) {
 }
 
 rp_pool *rp_check_pool(lua_State *L, int arg) {
+  rp_device **handle = luaL_testudata(L, arg, RP_DEVICE_NAME); /* first: it is what constructors are given most */
+  if (handle) {
+    rp_check(L, rp_device_usable(*handle));
+    return pool_of_handle(L, lua_absindex(L, arg), *handle);
+  }
   rp_pool **box = luaL_testudata(L, arg, RP_POOL_NAME);
   if (!box) {
     rp_device *dev = rp_check_device(L, arg);
