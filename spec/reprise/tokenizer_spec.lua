@@ -46,3 +46,40 @@ describe("another tokenizer", function()
 
   it("has no text for ids", function() assert.is_nil(tokenizer.new({}):decode { 107, 1 }) end)
 end)
+
+describe("text that comes id by id", function()
+  local bytes = tokenizer.new { "ByT5Tokenizer" }
+
+  local function pieces(ids)
+    local read, out = bytes:reader(), {}
+    for i, id in ipairs(ids) do out[i] = read(id) end
+    return out
+  end
+
+  it("is what has become complete", function()
+    assert.are.same({ "a", "", "\u{e9}", "", "", "\u{20ac}", "", "", "", "\u{1f600}", "b", "" },
+      pieces(bytes:encode "a\u{e9}\u{20ac}\u{1f600}b"))
+  end)
+
+  it("leaves out what can be no part of UTF-8, as all at once does", function()
+    local state = 1
+    local function random(n)
+      state = (state * 1664525 + 1013904223) & 0xffffffff
+      return (state >> 8) % n
+    end
+    local some = { 0x41, 0x80, 0xbf, 0xc0, 0xc3, 0xe0, 0xe2, 0xed, 0xa0, 0x82, 0xac, 0xf0, 0xf4, 0x9f, 0x90, 0xf5, 0xff }
+    for _ = 1, 500 do
+      local ids = {}
+      for i = 1, 1 + random(12) do ids[i] = random(9) == 0 and random(384) or some[1 + random(#some)] + 3 end
+      local all = bytes:decode(ids)
+      local streamed = table.concat(pieces(ids))
+      assert.are.equal(streamed, all:sub(1, #streamed))
+      ids[#ids + 1] = 0x41 + 3 -- whatever was open is decided now
+      assert.are.equal(bytes:decode(ids), table.concat(pieces(ids)))
+    end
+  end)
+
+  it("is nil for a tokenizer that is not supported", function()
+    assert.is_nil(tokenizer.new({}):reader()(5))
+  end)
+end)
