@@ -47,7 +47,7 @@ local function offer(model, s, x)
   for first = 0, c.vocab - 1, piece do
     local head = model.head
     if piece < c.vocab then head = head:slice(1, first + 1, math.min(first + piece, c.vocab)) end
-    local logits = nn.logits(x, model.decoder.norm, head, c.epsilon, c.scale and c.width ^ -0.5 or 1.0)
+    local logits <close> = nn.logits(x, model.decoder.norm, head, c.epsilon, c.scale and c.width ^ -0.5 or 1.0)
     search.candidates(s, offers, logits, first)
   end
   return offers
