@@ -9,49 +9,14 @@
  * Shapes: x [rows][n], each w [m][n] of W (f32, f16 or bf16, as stored), y and residual [rows][m, 2m or 3m], gamma [n];
  * all but the weights f32. w2, w3 (then in this order), residual and gamma may be null.
  * act: 0 none, 1 relu, 2 gelu by erf, 3 gelu by tanh, 4 silu.
- * Launch: any grid and block; tile: rows worked on together, from 1 to TILE; staged (always with gamma): rows of h are
- * kept in shared memory, shared = 4 * tile * (n rounded up to 8) bytes. y may be residual, but not overlap x.
+ * Launch: any grid and block; tile: rows worked on together, from 1 to 8; staged (always with gamma): rows of h are
+ * kept in shared memory, shared = 4 * tile * (n rounded up to 8) bytes. y may be residual, but not overlap x. A GPU has
+ * few.cu for up to eight rows.
  *
  * A warp makes a few columns of a tile of rows at a time, its lanes side by side along n: a weight that arrives serves
  * all rows of the tile. A row's result has the same bits whatever the number of rows, the tile, the grid and the block.
  */
-#include "reduce.cuh"
-
-struct task {
-  float *y;
-  const float *x, *residual, *gamma;
-  const W *w[3];
-  i32 rows, n, m, columns; /* columns: of y */
-  i32 tile, staged, act;
-  float eps, scale;
-};
-
-struct rows_of { const float *x; i32 stride, first, count, packed; }; /* one tile of h */
-
-/* ---- activations ---- */
-
-INLINE float8 silu8 (float8 a) { return div8(a, add8(splat8(1), exp8(sub8(splat8(0), a)))); }
-INLINE float8 gelu8 (float8 a) {
-  return mul8(mul8(splat8(0.5f), a), add8(splat8(1), erf8(mul8(a, splat8(0.70710678f)))));
-}
-/* 0.5 a (1 + tanh u) = a / (1 + e^-2u), u = sqrt(2 / pi) (a + 0.044715 a^3) */
-INLINE float8 gelu_tanh8 (float8 a) {
-  float8 u = mul8(splat8(-1.5957691f), fma8(mul8(mul8(a, a), a), splat8(0.044715f), a));
-  return div8(a, add8(splat8(1), exp8(u)));
-}
-INLINE float8 act8 (float8 a, i32 act) {
-  switch (act) {
-    case 1: return max8(a, splat8(0));
-    case 2: return gelu8(a);
-    case 3: return gelu_tanh8(a);
-    case 4: return silu8(a);
-    default: return a;
-  }
-}
-template <int N> INLINE void activate (float *s, i32 act) {
-  if (act == 0) return;
-  UNROLL for (int i = 0; i < N; i += 8) store_part8(s + i, act8(part8(s + i, N - i), act), N - i);
-}
+#include "product.cuh"
 
 /* ---- one tile ---- */
 
@@ -75,21 +40,6 @@ INLINE void stage (const task &t, const rows_of &tile, float *h) {
   }
 }
 
-/* The C rows of weights behind the columns of y from j on; past the end the last column again. With a gate the first
- * half are rows of w, the second half the same rows of the gate. */
-template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w) {
-  UNROLL for (int c = 0; c < C; c++) {
-    i32 column = j + (GATED ? c % (C / 2) : c);
-    if (column >= t.columns) column = t.columns - 1;
-    i32 which = GATED ? c / (C / 2) : column < t.m ? 0 : column < 2 * t.m ? 1 : 2;
-    if (!GATED) column -= which * t.m;
-    w[c] = (which == 0 ? t.w[0] : which == 1 ? t.w[1] : t.w[2]) + (size_t)column * (size_t)t.n;
-  }
-}
-
-/* The rows that totals takes for R: a GPU's are powers of two. */
-template <int R> INLINE constexpr int padded () { return LANES == 1 ? R : R > 4 ? 8 : R > 2 ? 4 : R; }
-
 /* p[c * padded<R>() + r] += x(r) . w(c) for packs of eight. Of rows and columns the fewer wait in registers for the others, which
  * come one by one: the CPU has 16. */
 template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p) {
@@ -104,22 +54,16 @@ template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p
   }
 }
 
-/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. A
- * single thread on a single row asks for weights `next` elements further on, in the rows it will take next. */
-template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, bool early, const float8 *ahead,
-                                          partial *p) {
+/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. A single thread on a
+ * single row asks for weights `next` elements further on, in the rows it will take next. */
+template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, partial *p) {
   i32 row[R], k = (i32)LANE * 8;
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
   UNROLL for (int i = 0; i < padded<R>() * C; i++) p[i] = none();
   auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
-  auto asked = [&] (int c) { return ahead[c]; };
   auto weight = [&] (int c) { return weight8(w[c] + k); };
   auto part_of_x = [&] (int r) { return part8(tile.x + row[r] + k, n - k); };
   auto part_of_w = [&] (int c) { return part8(w[c] + k, n - k); };
-  if (early && k < tile.packed) {
-    step<R, C>(x, asked, p);
-    k += LANES * 8;
-  }
   for (; k < tile.packed; k += LANES * 8) {
     if (LANES == 1 && R == 1 && k % 32 == 0) UNROLL for (int c = 0; c < C; c++) prefetch(w[c] + k + next);
     step<R, C>(x, weight, p);
@@ -128,13 +72,13 @@ template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **
 }
 
 /* Columns from j on (C of them, half as many with a gate) of a tile of at most R rows. */
-template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
+template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j) {
   enum { P = padded<R>(), N = P * (GATED ? C / 2 : C) };
   const W *w[C];
   partial p[P * C];
   float s[HELD(N)], gate[HELD(N)];
   pick<C, GATED>(t, j, w);
-  dots<R, C>(tile, t.n, w, N / P * t.n, early, ahead, p);
+  dots<R, C>(tile, t.n, w, N / P * t.n, p);
   totals<N>(p, s);
   if (GATED) totals<N>(p + P * C - N, gate);
   activate<HELD(N)>(s, t.act);
@@ -151,8 +95,8 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
 #ifdef REPRISE_GPU
 
 template <int C, bool GATED> INLINE i32 unit () { return GATED ? C / 2 : C; }
-template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
-  make<R, C, GATED>(t, tile, j, early, ahead);
+template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) {
+  make<R, C, GATED>(t, tile, j);
 }
 
 #else /* registers hold about twelve sums of eight */
@@ -160,9 +104,9 @@ template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const 
 template <int C, bool GATED> INLINE i32 unit () { return 8; }
 template <int R, int C, bool GATED> INLINE void make_columns (const task &t, const rows_of &tile, i32 j) {
   i32 end = j + 8 < t.columns ? j + 8 : t.columns;
-  for (; j < end; j += GATED ? C / 2 : C) make<R, C, GATED>(t, tile, j, false, nullptr);
+  for (; j < end; j += GATED ? C / 2 : C) make<R, C, GATED>(t, tile, j);
 }
-template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool, const float8 *) {
+template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) {
   switch (tile.count) {
     case 1: make_columns<1, 8, GATED>(t, tile, j); break;
     case 2: make_columns<2, 4, GATED>(t, tile, j); break;
@@ -183,14 +127,6 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
   i32 packed = packable(t.w[0], t.n);
   if (t.w[1]) packed &= packable(t.w[1], t.n);
   if (t.w[2]) packed &= packable(t.w[2], t.n);
-  float8 ahead[C];
-#ifdef REPRISE_GPU
-  if (C == 2 && mine.first < mine.last && (i32)LANE * 8 < packed) {
-    const W *w[C];
-    pick<C, GATED>(t, (mine.first % units + (i32)WARP) * wide, w);
-    UNROLL for (int c = 0; c < C; c++) ahead[c] = weight8(w[c] + LANE * 8);
-  }
-#endif
   wait_previous();
   release_next();
   rows_of tile = {h, (t.n + 7) & ~7, 0, 0, packed};
@@ -208,19 +144,14 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
       tile.packed = packed & packable(t.x, t.n);
     }
     for (i32 u = from + (i32)WARP; u < to; u += (i32)WARPS)
-      make_unit<R, C, GATED>(t, tile, u * wide, C == 2 && at == mine.first && u == from + (i32)WARP, ahead);
+      make_unit<R, C, GATED>(t, tile, u * wide);
     at += to - from;
   }
 }
 
 template <bool GATED> INLINE void run_any (const task &t) {
 #ifdef REPRISE_GPU
-  if (t.tile == 1) run<1, 2, GATED>(t);
-  else if (t.tile == 2) run<2, 2, GATED>(t);
-  else if (t.tile <= 4) run<4, 2, GATED>(t);
-  else if (t.tile == 5 && t.rows == 5) run<5, 2, GATED>(t);
-  else if (t.rows <= t.tile) run<8, 2, GATED>(t);
-  else run<8, 4, GATED>(t);
+  run<8, 4, GATED>(t);
 #else
   run<1, 1, GATED>(t);
 #endif

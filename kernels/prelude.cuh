@@ -15,6 +15,7 @@
  *   packs of eight   load8, weight8 (EARLY parameters only), store8; part8 and store_part8 move up to eight, and read
  *                    zeros for the rest; splat8, add8, sub8, mul8, div8, fma8, max8, exp8, tanh8, erf8, sum8, most8;
  *                    at8(v, i) is one of them, i a constant after unrolling
+ *                    asked8<T> a = ask8(p) (EARLY parameters only) asks for a pack, widen8(a) waits for it and unpacks;
  *                    prefetch(p) asks for the memory at p, which need not be ours; only for EARLY parameters
  *   dot products     partial p = none(); p = dot8(x, w, p); total(p) is the sum over the warp
  *   sums, maxima     warp_sum, warp_max, block_sum, block_max; the same bits in all threads
@@ -65,7 +66,10 @@ enum { LANES = 32 };
 
 #define barrier() __syncthreads()
 #if __CUDA_ARCH__ >= 900
-#define wait_previous() asm volatile("griddepcontrol.wait;" ::: "memory")
+/* The way out is never taken: it ends a basic block, or ptxas would move the wait above what stands before it. */
+#define wait_previous() \
+  asm volatile("{ .reg .pred never; setp.eq.u32 never, %0, 0; @never exit; }\n\tgriddepcontrol.wait;" \
+               :: "r"(gridDim.x) : "memory")
 #define release_next() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #else
 #define wait_previous() ((void)0)
@@ -126,6 +130,19 @@ INLINE float8 load8 (const bf16 *p) { return rp_widen(rp_words(p), p); }
 INLINE float8 weight8 (const float *p) { return rp_widen(rp_words_once(p), rp_words_once(p + 4)); }
 INLINE float8 weight8 (const f16 *p) { return rp_widen(rp_words_once(p), p); }
 INLINE float8 weight8 (const bf16 *p) { return rp_widen(rp_words_once(p), p); }
+
+/* A pack of weights on its way: nothing waits for it until widen8. Volatile, or the compiler asks when it is needed. */
+template <class rp_t> struct asked8 { uint4 words[sizeof(rp_t) / 2]; };
+INLINE uint4 rp_ask (const void *p) {
+  uint4 a;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
+  return a;
+}
+template <class rp_t> INLINE asked8<rp_t> ask8 (const rp_t *p) { return {rp_ask(p)}; }
+INLINE asked8<float> ask8 (const float *p) { return {rp_ask(p), rp_ask(p + 4)}; }
+template <class rp_t> INLINE float8 widen8 (asked8<rp_t> a) { return rp_widen(a.words[0], (const rp_t *)nullptr); }
+INLINE float8 widen8 (asked8<float> a) { return rp_widen(a.words[0], a.words[1]); }
 
 INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 
@@ -326,6 +343,9 @@ INLINE float8 load8 (const f16 *p) { return rp_widen(rp_load(p)); }
 INLINE void store8 (f16 *p, float8 a) { rp_u16x8 h = rp_narrow(a); __builtin_memcpy(p, &h, 16); }
 #endif
 template <class rp_t> INLINE float8 weight8 (const rp_t *p) { return load8(p); }
+template <class rp_t> struct asked8 { const rp_t *p; };
+template <class rp_t> INLINE asked8<rp_t> ask8 (const rp_t *p) { return {p}; }
+template <class rp_t> INLINE float8 widen8 (asked8<rp_t> a) { return load8(a.p); }
 INLINE void prefetch (const void *p) { __builtin_prefetch(p, 0, 3); }
 template <class rp_t> INLINE float8 part8 (const rp_t *p, i32 count) {
   if (count >= 8) return load8(p);

@@ -336,6 +336,7 @@ static int get(lua_State *L) {
   if (strcmp(key, "rank") == 0) return lua_pushinteger(L, x->rank), 1;
   if (strcmp(key, "bytes") == 0) return lua_pushinteger(L, (lua_Integer)rp_tensor_bytes(x)), 1;
   if (strcmp(key, "elements") == 0) return lua_pushinteger(L, rp_tensor_elements(x)), 1;
+  if (strcmp(key, "offset") == 0) return lua_pushinteger(L, (lua_Integer)x->offset), 1;
   if (strcmp(key, "packed") == 0) return lua_pushboolean(L, rp_tensor_packed(x)), 1;
   if (strcmp(key, "closed") == 0) return lua_pushboolean(L, !x->block), 1;
   if (strcmp(key, "device") == 0) return rp_push_device(L, rp_tensor_device(rp_check_tensor(L, 1))), 1;

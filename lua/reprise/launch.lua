@@ -9,23 +9,24 @@ local m = {}
 
 local programs = setmetatable({}, { __mode = "k" }) -- device -> "file type" -> program
 
---- A kernel of the library; its program is compiled once a device and define.
+--- A kernel of the library; its program is compiled once a device and set of defines.
 ---@param device reprise.Device
 ---@param file string under kernels/
 ---@param name string
----@param define string? a name of the closed list, with `type` as its value
----@param type string?
+---@param define string|table<string, string>|nil a name of the closed list, with `value` as its value; or several
+---@param value string? with several: what tells this set from others
 ---@return reprise.Kernel
-function m.kernel(device, file, name, define, type)
+function m.kernel(device, file, name, define, value)
   local made = programs[device]
   if not made then
     made = {}
     programs[device] = made
   end
-  local key = file .. " " .. (type or "")
+  local key = file .. " " .. (value or "")
   if not made[key] then
     local path = core.home() .. "/kernels/" .. file
-    made[key] = core.compile { file = path, define = define and { [define] = type } or {}, device = device }
+    local defines = type(define) == "string" and { [define] = value } or define or {}
+    made[key] = core.compile { file = path, define = defines, device = device }
   end
   return made[key]:kernel(name)
 end

@@ -9,6 +9,7 @@
 --                `embed` from a model's table with bias.rows(-reach, reach, ...) as ids
 
 local core = require "reprise.core"
+local few = require "reprise.few"
 local launch = require "reprise.launch"
 local raise = require "reprise.raise"
 
@@ -23,9 +24,10 @@ local CHUNK = 1024 -- scores at a time, as in attention.cu
 ---@class reprise.LibraryEntry
 ---@field file string under kernels/
 ---@field define table<string, string>
+---@field gpu boolean? only for GPUs
 
 local function variants()
-  local list = {}
+  local list = few.library()
   for _, file in ipairs { "norm.cu", "sample.cu", "candidates.cu", "beam.cu" } do
     list[#list + 1] = { file = file, define = {} }
   end
@@ -74,10 +76,8 @@ end
 -- Grid and block for `columns` columns, `pair` of which a gate takes for one.
 local function blocks(device, rows, columns, tile, pair)
   if not is_gpu(device) then return grid(device, ceil(rows, tile) * ceil(columns, 8)), ALONE end
-  local many = rows > tile
-  local wide = (many and tile > 4 and 4 or 2) // pair
-  local block = many and 256 or 128
-  return grid(device, ceil(ceil(rows, tile) * ceil(columns, wide), block // 32), 16), block
+  local block = rows > tile and 256 or 128
+  return grid(device, ceil(ceil(rows, tile) * ceil(columns, 4 // pair), block // 32), 16), block
 end
 
 local function attend_shared(block, size) return 4 * (CHUNK + 8 * math.max(block, ceil(size, 8))) end
@@ -166,6 +166,15 @@ function m.linear(x, w, options)
   shape[#shape] = columns
   if options.residual then check_shape("linear", "residual", options.residual, "f32", shape) end
   local act = activation_of("linear", options.activation)
+  if few.fits(x, list, options.norm, rows, n) then
+    local y, wide, grid_of, block, shared = core.empty(shape, "f32", device), few.geometry(device, rows, n, columns, false)
+    few.kernel(device, "few_linear", list[1].dtype, rows) {
+      grid = grid_of, block = block, shared = shared,
+      y, x, options.norm or false, list[1], list[2] or false, list[3] or false, options.residual or false,
+      rows, n, each, wide, act, options.epsilon or 1e-6, options.scale or 1.0,
+    }
+    return y
+  end
   local tile, staged, shared = tiles("linear", device, rows, n, normed)
   local count_of_blocks, block = blocks(device, rows, columns, tile, 1)
   local y = core.empty(shape, "f32", device)
@@ -191,6 +200,14 @@ function m.gated(x, w, gate, options)
   local device = x.device
   shape[#shape] = columns
   local act = activation_of("gated", options.activation)
+  if few.fits(x, { w, gate }, options.norm, rows, n) then
+    local y, wide, grid_of, block, shared = core.empty(shape, "f32", device), few.geometry(device, rows, n, columns, true)
+    few.kernel(device, "few_gated", w.dtype, rows) {
+      grid = grid_of, block = block, shared = shared,
+      y, x, options.norm or false, w, gate, rows, n, columns, wide, act, options.epsilon or 1e-6,
+    }
+    return y
+  end
   local tile, staged, shared = tiles("gated", device, rows, n, options.norm ~= nil)
   local count_of_blocks, block = blocks(device, rows, columns, tile, 2)
   local y = core.empty(shape, "f32", device)

@@ -6,9 +6,11 @@ local core = require "reprise.core"
 local m = {}
 
 --- The kernel files with the defines they are compiled with: the runtime's own, then those of the operations.
-local function sources()
+local function sources(kind)
   local list = { { file = "copy.cu" } }
-  for _, entry in ipairs(require("reprise.ops").library) do list[#list + 1] = entry end
+  for _, entry in ipairs(require("reprise.ops").library) do
+    if kind == "cuda" or not entry.gpu then list[#list + 1] = entry end
+  end
   return list
 end
 
@@ -35,7 +37,7 @@ end
 ---@return integer entries
 function m.build(folder, arch)
   local kind = arch:find "^sm_" and "cuda" or "cpu"
-  local list = sources()
+  local list = sources(kind)
   for _, entry in ipairs(list) do
     core.build_kernels(folder, kind, arch, { file = core.home() .. "/kernels/" .. entry.file, define = entry.define })
   end

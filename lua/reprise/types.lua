@@ -239,6 +239,7 @@ function Pool:trim() end
 ---@field rank integer
 ---@field bytes integer
 ---@field elements integer
+---@field offset integer bytes from the beginning of its memory, which lies on 256
 ---@field packed boolean contiguous
 ---@field closed boolean
 ---@field [integer] number|reprise.Tensor a number for rank 1, else a view of a row; negatives count from the end
