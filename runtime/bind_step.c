@@ -267,12 +267,10 @@ static int graphs(lua_State *L) {
   return 1;
 }
 
-static int close_step(lua_State *L) {
-  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
-  if (s->busy) return rp_error(L, "closing %s: it is being captured", s->name);
+static int end_step(step *s, bool closes) {
   while (s->count) {
     rp_graph *g = s->graphs[--s->count];
-    rp_graph_close(g);
+    if (closes) rp_graph_close(g);
     rp_graph_release(g);
   }
   rp_pool_release(s->pool);
@@ -280,6 +278,15 @@ static int close_step(lua_State *L) {
   s->closed = true;
   return 0;
 }
+
+static int close_step(lua_State *L) {
+  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  if (s->busy) return rp_error(L, "closing %s: it is being captured", s->name);
+  return end_step(s, true);
+}
+
+/* When this happens must not show: handles on graphs and on outputs go on. */
+static int collect_step(lua_State *L) { return end_step(luaL_checkudata(L, 1, RP_STEP_NAME), false); }
 
 static int to_string(lua_State *L) {
   step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
@@ -297,7 +304,7 @@ static int get(lua_State *L) {
 void rp_bind_step(lua_State *L) {
   static const luaL_Reg functions[] = {{"capture", capture}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", run}, {"graphs", graphs}, {"close", close_step}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__call", call}, {"__gc", close_step}, {"__close", close_step}, {"__tostring", to_string}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__call", call}, {"__gc", collect_step}, {"__close", close_step}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_STEP_NAME, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

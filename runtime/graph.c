@@ -165,21 +165,27 @@ rp_graph *rp_graph_retain(rp_graph *g) {
   return g;
 }
 
-void rp_graph_close(rp_graph *g) {
+/* Gives back all but the plan. */
+static void dismantle(rp_graph *g) {
   if (g->exec) g->pool->device->ops->exec_free(g->pool->device, g->exec);
   g->pool->executables -= g->driver_bytes;
-  if (g->planned) rp_pool_unplan(g->pool, g->plan.peak);
   for (size_t i = 0; i < g->input_count; i++) rp_tensor_close(&g->inputs[i]);
-  if (g->origin) g->origin->closed = true;
   g->exec = NULL;
   g->driver_bytes = 0;
-  g->planned = false;
   g->closed = true;
+}
+
+void rp_graph_close(rp_graph *g) {
+  dismantle(g);
+  if (g->planned) rp_pool_unplan(g->pool, g->plan.peak);
+  if (g->origin) g->origin->closed = true;
+  g->planned = false;
 }
 
 void rp_graph_release(rp_graph *g) {
   if (!g || --g->count) return;
-  rp_graph_close(g);
+  dismantle(g);
+  if (g->planned) rp_pool_keep_plan(g->pool, g->plan.peak, g->origin);
   rp_record_free(g->record);
   rp_free(g->inputs);
   rp_free(g->edges);

@@ -73,6 +73,6 @@ rp_status rp_graph_update(rp_graph *g, rp_record *rec, bool *patched);
 /* Gives executable, plan and slots back; every later replay fails. Waits for a replay in flight. Twice is safe. */
 void rp_graph_close(rp_graph *g);
 rp_graph *rp_graph_retain(rp_graph *g);
-void rp_graph_release(rp_graph *g);                        /* takes NULL; closes */
+void rp_graph_release(rp_graph *g);                        /* takes NULL; outputs go on while handles do */
 
 #endif

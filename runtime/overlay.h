@@ -21,7 +21,8 @@ typedef struct rp_origin { /* the graph that an output came from; outlives the g
   char *name;              /* owned */
   uint64_t replays;
   bool closed;
-  uint32_t count;
+  uint32_t count, outputs; /* holders; blocks in scratch among them */
+  size_t kept;             /* bytes of scratch that outlive the graph, for its outputs */
 } rp_origin;
 
 typedef struct rp_cover {  /* one replay */

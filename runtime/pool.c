@@ -147,10 +147,16 @@ static rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, si
   return block;
 }
 
+static void drop_output(rp_block *block) {
+  rp_origin *origin = block->origin;
+  if (!block->base && --origin->outputs == 0 && origin->kept) rp_pool_unplan(block->pool, origin->kept), origin->kept = 0;
+  rp_origin_release(origin);
+}
+
 static void drop_rare(rp_block *block) {
+  if (block->origin) drop_output(block);
   if (block->host) block->pool->device->ops->unmap(block->pool->device, block->host);
   rp_free(block->tag);
-  rp_origin_release(block->origin);
   rp_block_release(block->base);
   block->host = NULL, block->tag = NULL, block->origin = NULL, block->base = NULL;
 }
@@ -270,6 +276,7 @@ rp_status rp_pool_output(rp_pool *pool, size_t offset, size_t bytes, rp_block *b
   block->offset = base ? base->offset : offset;
   block->base = base ? rp_block_retain(base) : NULL;
   block->origin = rp_origin_retain(origin);
+  origin->outputs += !base;
   block->replay = origin->replays;
   *out = block;
   return RP_OK;
@@ -296,6 +303,11 @@ void rp_pool_unplan(rp_pool *pool, size_t peak) {
     break;
   }
   account(pool, RP_SCRATCH, largest_plan(pool));
+}
+
+void rp_pool_keep_plan(rp_pool *pool, size_t peak, rp_origin *origin) {
+  if (origin->outputs && !origin->closed) origin->kept = peak;
+  else rp_pool_unplan(pool, peak);
 }
 
 /* ---- trimming */

@@ -91,6 +91,8 @@ rp_status rp_pool_slot_block(rp_pool *pool, size_t bytes, rp_block **out); /* sl
 rp_status rp_pool_output(rp_pool *pool, size_t offset, size_t bytes, rp_block *base, rp_origin *origin, rp_block **out);
 rp_status rp_pool_plan(rp_pool *pool, size_t peak);       /* a graph was planned: scratch holds `peak` bytes */
 void rp_pool_unplan(rp_pool *pool, size_t peak);
+/* The graph is gone, not closed: its bytes stay for as long as handles on its outputs do. */
+void rp_pool_keep_plan(rp_pool *pool, size_t peak, rp_origin *origin);
 /* A replay that writes scratch up to `peak` was enqueued; outputs below it are stale. Reserve first: then it cannot fail. */
 void rp_pool_replayed(rp_pool *pool, size_t peak, rp_origin *origin);
 /* Waits, then unmaps every chunk nobody names; what was freed, in bytes. */

@@ -129,6 +129,32 @@ helper.each_device(function(name)
       assert.equal(5, view:item())
     end)
 
+    it("leaves graphs and outputs to their handles when the captured function is collected", function()
+      if not needs_program() then return end
+      local pool = rp.pool { device = dev }
+      local state = rp.zeros({ 1000000 }, "i32", dev)
+      local function captured()
+        local step = rp.capture(function() prog.count { state } return state:clone() end, { pool = pool })
+        return step(), step:graphs()[1]
+      end
+      local function output()
+        local out, graph = captured()
+        for _ = 1, 2 do collectgarbage() end
+        assert.equal("graph", graph.name)
+        assert.is_true(#graph:manifest() > 0)
+        return out
+      end
+      local out = output()
+      for _ = 1, 4 do collectgarbage() end
+      pool:trim()
+      assert.is_true(pool:figures().scratch.allocated >= out.bytes)
+      assert.equal(1, out[1])
+      out:close()
+      assert.equal(0, pool:figures().scratch.allocated)
+      pool:trim()
+      assert.equal(0, pool:figures().scratch.reserved)
+    end)
+
     it("runs again and again with run, from the inputs as the slots hold them", function()
       if not needs_program() then return end
       local state = rp.zeros({ 1 }, "i32", dev)
