@@ -321,6 +321,7 @@ static int row(lua_State *L, rp_tensor *x) {
   if (x->rank > 1) return 1;
   unsigned char element[8];
   RP_CALL(L, rp_tensor_read(y, element));
+  rp_tensor_close(y); /* or its block would stay until a collection */
   rp_push_number(L, rp_number_load(rp_dtype_type(x->dtype), element));
   return 1;
 }

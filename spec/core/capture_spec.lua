@@ -145,7 +145,7 @@ helper.each_device(function(name)
         return out
       end
       local out = output()
-      for _ = 1, 4 do collectgarbage() end
+      for _ = 1, 2 do collectgarbage() end
       pool:trim()
       assert.is_true(pool:figures().scratch.allocated >= out.bytes)
       assert.equal(1, out[1])
