@@ -132,7 +132,7 @@ template <int R, int C, bool GATED, class F> INLINE void few (const task &t, F &
   i32 k = 0, u = mine.first + (i32)WARP, first = helper_of((i32)WARP, t.rows).first * STEP + (i32)LANE * 8;
   begin<C, GATED>(s, t, u, mine.last);
   float8 gamma = t.gamma && first < t.n ? weight8(t.gamma + first) : splat8(1);
-  wait_previous();
+  wait_asked();
   release_next();
   ready(t, to, u * WIDE);
   if (t.gamma) norm_rows(t, h, gamma);
@@ -184,7 +184,7 @@ INLINE bool lies_right (const task &t) {
 }
 
 INLINE void spoil (const task &t) {
-  wait_previous();
+  wait_asked();
   for (i32 i = (i32)(BLOCK * THREADS + THREAD); i < t.rows * t.columns; i += (i32)(BLOCKS * THREADS)) t.y[i] = NOT_A_NUMBER;
 }
 

@@ -9,9 +9,8 @@
  * Shapes: x [rows][n], each w [m][n] of W (f32, f16 or bf16, as stored), y and residual [rows][m, 2m or 3m], gamma [n];
  * all but the weights f32. w2, w3 (then in this order), residual and gamma may be null.
  * act: 0 none, 1 relu, 2 gelu by erf, 3 gelu by tanh, 4 silu.
- * Launch: any grid and block; tile: rows worked on together, from 1 to 8; staged (always with gamma): rows of h are
- * kept in shared memory, shared = 4 * tile * (n rounded up to 8) bytes. y may be residual, but not overlap x. A GPU has
- * few.cu for up to eight rows.
+ * Launch: any grid and block; tile: rows worked on together, from 1 to TILE; staged (always with gamma): rows of h are
+ * kept in shared memory, shared = 4 * tile * (n rounded up to 8) bytes. y may be residual, but not overlap x.
  *
  * A warp makes a few columns of a tile of rows at a time, its lanes side by side along n: a weight that arrives serves
  * all rows of the tile. A row's result has the same bits whatever the number of rows, the tile, the grid and the block.
@@ -54,16 +53,22 @@ template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p
   }
 }
 
-/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. A single thread on a
- * single row asks for weights `next` elements further on, in the rows it will take next. */
-template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, partial *p) {
+/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. A
+ * single thread on a single row asks for weights `next` elements further on, in the rows it will take next. */
+template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, bool early, const float8 *ahead,
+                                          partial *p) {
   i32 row[R], k = (i32)LANE * 8;
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
   UNROLL for (int i = 0; i < padded<R>() * C; i++) p[i] = none();
   auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
+  auto asked = [&] (int c) { return ahead[c]; };
   auto weight = [&] (int c) { return weight8(w[c] + k); };
   auto part_of_x = [&] (int r) { return part8(tile.x + row[r] + k, n - k); };
   auto part_of_w = [&] (int c) { return part8(w[c] + k, n - k); };
+  if (early && k < tile.packed) {
+    step<R, C>(x, asked, p);
+    k += LANES * 8;
+  }
   for (; k < tile.packed; k += LANES * 8) {
     if (LANES == 1 && R == 1 && k % 32 == 0) UNROLL for (int c = 0; c < C; c++) prefetch(w[c] + k + next);
     step<R, C>(x, weight, p);
@@ -72,13 +77,13 @@ template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **
 }
 
 /* Columns from j on (C of them, half as many with a gate) of a tile of at most R rows. */
-template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j) {
+template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
   enum { P = padded<R>(), N = P * (GATED ? C / 2 : C) };
   const W *w[C];
   partial p[P * C];
   float s[HELD(N)], gate[HELD(N)];
   pick<C, GATED>(t, j, w);
-  dots<R, C>(tile, t.n, w, N / P * t.n, p);
+  dots<R, C>(tile, t.n, w, N / P * t.n, early, ahead, p);
   totals<N>(p, s);
   if (GATED) totals<N>(p + P * C - N, gate);
   activate<HELD(N)>(s, t.act);
@@ -95,8 +100,8 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
 #ifdef REPRISE_GPU
 
 template <int C, bool GATED> INLINE i32 unit () { return GATED ? C / 2 : C; }
-template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) {
-  make<R, C, GATED>(t, tile, j);
+template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
+  make<R, C, GATED>(t, tile, j, early, ahead);
 }
 
 #else /* registers hold about twelve sums of eight */
@@ -104,9 +109,9 @@ template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const 
 template <int C, bool GATED> INLINE i32 unit () { return 8; }
 template <int R, int C, bool GATED> INLINE void make_columns (const task &t, const rows_of &tile, i32 j) {
   i32 end = j + 8 < t.columns ? j + 8 : t.columns;
-  for (; j < end; j += GATED ? C / 2 : C) make<R, C, GATED>(t, tile, j);
+  for (; j < end; j += GATED ? C / 2 : C) make<R, C, GATED>(t, tile, j, false, nullptr);
 }
-template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) {
+template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool, const float8 *) {
   switch (tile.count) {
     case 1: make_columns<1, 8, GATED>(t, tile, j); break;
     case 2: make_columns<2, 4, GATED>(t, tile, j); break;
@@ -127,6 +132,14 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
   i32 packed = packable(t.w[0], t.n);
   if (t.w[1]) packed &= packable(t.w[1], t.n);
   if (t.w[2]) packed &= packable(t.w[2], t.n);
+  float8 ahead[C];
+#ifdef REPRISE_GPU
+  if (C == 2 && mine.first < mine.last && (i32)LANE * 8 < packed) {
+    const W *w[C];
+    pick<C, GATED>(t, (mine.first % units + (i32)WARP) * wide, w);
+    UNROLL for (int c = 0; c < C; c++) ahead[c] = weight8(w[c] + LANE * 8);
+  }
+#endif
   wait_previous();
   release_next();
   rows_of tile = {h, (t.n + 7) & ~7, 0, 0, packed};
@@ -144,14 +157,19 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
       tile.packed = packed & packable(t.x, t.n);
     }
     for (i32 u = from + (i32)WARP; u < to; u += (i32)WARPS)
-      make_unit<R, C, GATED>(t, tile, u * wide);
+      make_unit<R, C, GATED>(t, tile, u * wide, C == 2 && at == mine.first && u == from + (i32)WARP, ahead);
     at += to - from;
   }
 }
 
 template <bool GATED> INLINE void run_any (const task &t) {
 #ifdef REPRISE_GPU
-  run<8, 4, GATED>(t);
+  if (t.tile == 1) run<1, 2, GATED>(t);
+  else if (t.tile == 2) run<2, 2, GATED>(t);
+  else if (t.tile <= 4) run<4, 2, GATED>(t);
+  else if (t.tile == 5 && t.rows == 5) run<5, 2, GATED>(t);
+  else if (t.rows <= t.tile) run<8, 2, GATED>(t);
+  else run<8, 4, GATED>(t);
 #else
   run<1, 1, GATED>(t);
 #endif

@@ -16,6 +16,7 @@
  *                    zeros for the rest; splat8, add8, sub8, mul8, div8, fma8, max8, exp8, tanh8, erf8, sum8, most8;
  *                    at8(v, i) is one of them, i a constant after unrolling
  *                    asked8<T> a = ask8(p) (EARLY parameters only) asks for a pack, widen8(a) waits for it and unpacks;
+ *                    wait_asked() is wait_previous() with packs on their way: they are asked for before it, not after;
  *                    prefetch(p) asks for the memory at p, which need not be ours; only for EARLY parameters
  *   dot products     partial p = none(); p = dot8(x, w, p); total(p) is the sum over the warp
  *   sums, maxima     warp_sum, warp_max, block_sum, block_max; the same bits in all threads
@@ -66,13 +67,15 @@ enum { LANES = 32 };
 
 #define barrier() __syncthreads()
 #if __CUDA_ARCH__ >= 900
+#define wait_previous() asm volatile("griddepcontrol.wait;" ::: "memory")
 /* The way out is never taken: it ends a basic block, or ptxas would move the wait above what stands before it. */
-#define wait_previous() \
+#define wait_asked() \
   asm volatile("{ .reg .pred never; setp.eq.u32 never, %0, 0; @never exit; }\n\tgriddepcontrol.wait;" \
                :: "r"(gridDim.x) : "memory")
 #define release_next() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #else
 #define wait_previous() ((void)0)
+#define wait_asked() ((void)0)
 #define release_next() ((void)0)
 #endif
 
@@ -274,6 +277,7 @@ static thread_local rp_place rp_here; /* set by the code that the runtime append
 
 #define barrier() ((void)0)
 #define wait_previous() ((void)0)
+#define wait_asked() ((void)0)
 #define release_next() ((void)0)
 
 typedef float float4 __attribute__((vector_size(16)));

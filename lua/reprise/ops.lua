@@ -76,8 +76,10 @@ end
 -- Grid and block for `columns` columns, `pair` of which a gate takes for one.
 local function blocks(device, rows, columns, tile, pair)
   if not is_gpu(device) then return grid(device, ceil(rows, tile) * ceil(columns, 8)), ALONE end
-  local block = rows > tile and 256 or 128
-  return grid(device, ceil(ceil(rows, tile) * ceil(columns, 4 // pair), block // 32), 16), block
+  local many = rows > tile
+  local wide = (many and tile > 4 and 4 or 2) // pair
+  local block = many and 256 or 128
+  return grid(device, ceil(ceil(rows, tile) * ceil(columns, wide), block // 32), 16), block
 end
 
 local function attend_shared(block, size) return 4 * (CHUNK + 8 * math.max(block, ceil(size, 8))) end
