@@ -58,11 +58,11 @@ static rp_extent *find(rp_heap *heap, size_t units) {
   return *list_of(heap, s);
 }
 
+/* Not cleared: who asks sets all of it. */
 static rp_extent *new_node(rp_heap *heap) {
   rp_extent *node = heap->spare;
-  if (!node) return rp_alloc_zero(1, sizeof *node);
+  if (!node) return rp_alloc(sizeof *node);
   heap->spare = node->next;
-  *node = (rp_extent){0};
   return node;
 }
 
@@ -110,11 +110,17 @@ static void join_before(rp_heap *heap, rp_extent *extent) {
   drop_node(heap, extent);
 }
 
+static size_t taken(const rp_heap *heap) {
+  size_t sum = 0;
+  for (const rp_extent *e = heap->last; e; e = e->before) sum += e->taken ? e->bytes : 0;
+  return sum;
+}
+
 static rp_status append(rp_heap *heap, size_t bytes, rp_extent **out) {
   rp_extent *last = heap->last, *grown = last && !last->taken ? last : NULL;
   size_t have = grown ? grown->bytes : 0;
   if (bytes > heap->limit || heap->end - have > heap->limit - bytes)
-    return rp_fail(RP_NOMEM, "taking %zu bytes of a zone of %zu bytes, %zu of them taken: no room", bytes, heap->limit, heap->taken);
+    return rp_fail(RP_NOMEM, "taking %zu bytes of a zone of %zu bytes, %zu of them taken: no room", bytes, heap->limit, taken(heap));
   if (grown) {
     unlink_free(heap, grown);
     grown->bytes = bytes;
@@ -144,7 +150,6 @@ rp_status rp_heap_take(rp_heap *heap, size_t bytes, rp_extent **out) {
     RP_TRY(append(heap, units * RP_ALIGN, &extent));
   }
   extent->taken = true;
-  heap->taken += extent->bytes;
   *out = extent;
   return RP_OK;
 }
@@ -152,7 +157,6 @@ rp_status rp_heap_take(rp_heap *heap, size_t bytes, rp_extent **out) {
 static bool is_free(const rp_extent *extent) { return extent && !extent->taken; }
 
 void rp_heap_give(rp_heap *heap, rp_extent *extent) {
-  heap->taken -= extent->bytes;
   bool before = is_free(extent->before), after = is_free(extent->after);
   if (before && after) {
     unlink_free(heap, extent->before);

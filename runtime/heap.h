@@ -30,7 +30,6 @@ typedef struct rp_heap {
   rp_extent *spare;               /* nodes to use again */
   size_t end;                     /* bytes: one past the last extent ever made */
   size_t limit;                   /* bytes: end may not pass this */
-  size_t taken;                   /* bytes in taken extents */
   uint64_t first_bits;
   uint8_t second_bits[RP_HEAP_FIRST];
   rp_extent *lists[RP_HEAP_FIRST][RP_HEAP_SECOND];

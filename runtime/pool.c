@@ -64,7 +64,7 @@ static void drop_slots(rp_pool *pool) {
   pool->slot_count = 0;
 }
 
-/* The slots hold counts on their pool: it can go once they are all that holds it. */
+/* Places of inputs that nobody but the pool holds. */
 static size_t slots_alone(const rp_pool *pool) {
   size_t alone = 0;
   for (size_t i = 0; i < pool->slot_count; i++) alone += pool->slots[i] && pool->slots[i]->count == 1;
@@ -83,15 +83,16 @@ static void destroy(rp_pool *pool) {
   rp_free(pool);
 }
 
+/* Ends a pool that no handle, graph or record holds, once its slots are the last of its blocks. */
+static void settle(rp_pool *pool) {
+  if (pool->live_blocks > pool->slot_count || pool->live_blocks > slots_alone(pool)) return;
+  pool->count++; /* hold it while its slots let go */
+  drop_slots(pool);
+  destroy(pool);
+}
+
 void rp_pool_release(rp_pool *pool) {
-  if (!pool) return;
-  pool->count--;
-  if (pool->count && pool->count <= pool->slot_count && pool->count == slots_alone(pool)) {
-    pool->count++; /* hold it while its slots let go */
-    drop_slots(pool);
-    pool->count--;
-  }
-  if (pool->count == 0) destroy(pool);
+  if (pool && --pool->count == 0) settle(pool);
 }
 
 void rp_pool_shut(rp_pool *pool) { close_zones(pool); }
@@ -128,20 +129,18 @@ void rp_pool_figures(rp_pool *pool, rp_figures *out) {
 /* ---- blocks */
 
 /* Spare nodes have no tag, origin, base or host memory; the rest is set here. Clearing the whole would take as long again. */
-static rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, size_t bytes) {
+static inline rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, size_t bytes) {
   rp_block *block = pool->spare;
   if (block) pool->spare = block->next;
   else if (!(block = rp_alloc_zero(1, sizeof *block))) return NULL;
-  block->pool = rp_pool_retain(pool);
+  block->pool = pool;
   block->extent = NULL;
-  block->next = NULL;
   block->offset = 0;
   block->bytes = bytes;
   block->id = ++pool->device->last_id;
   block->stamp = block->clock = ++pool->clock;
   block->zone = zone;
   block->state = state;
-  block->value = 0;
   block->count = 1;
   pool->live_blocks++;
   return block;
@@ -161,13 +160,13 @@ static void drop_rare(rp_block *block) {
   block->host = NULL, block->tag = NULL, block->origin = NULL, block->base = NULL;
 }
 
-static void free_block(rp_block *block) {
+static inline void free_block(rp_block *block) {
   rp_pool *pool = block->pool;
   pool->live_blocks--;
   if (block->host || block->tag || block->origin || block->base) drop_rare(block);
   block->next = pool->spare;
   pool->spare = block;
-  rp_pool_release(pool);
+  if (pool->count == 0) settle(pool);
 }
 
 rp_block *rp_block_retain(rp_block *block) {
@@ -242,7 +241,7 @@ static rp_status take(rp_pool *pool, rp_zone zone, size_t bytes, rp_block **out)
 }
 
 rp_status rp_pool_take(rp_pool *pool, size_t bytes, rp_block **out) {
-  RP_TRY(rp_device_usable(pool->device));
+  if (pool->device->closed) return rp_device_usable(pool->device);
   return take(pool, RP_TENSORS, bytes, out);
 }
 

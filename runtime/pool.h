@@ -30,16 +30,16 @@ typedef struct rp_pool rp_pool;
 typedef struct rp_tag rp_tag; /* slot.h */
 
 typedef struct rp_block {    /* memory shared by a tensor and its views */
-  rp_pool *pool;             /* counted */
+  rp_pool *pool;             /* lives as long as its blocks */
   rp_extent *extent;         /* tensors, slots: its place in the heap; else NULL */
-  struct rp_block *next;     /* in the pool's list of spare blocks */
+  struct rp_block *next;     /* in the pool's list of spare blocks; else unset */
   size_t offset, bytes;      /* from the zone's first address; bytes asked for */
   uint64_t id;               /* never used again on this device */
   uint64_t stamp;            /* pool clock at its last write: equal stamps, equal bytes */
   void *host;                /* MAPPED: where the host sees it */
   rp_zone zone;
   rp_block_state state;
-  uint32_t value;            /* PROMISED: its value in the open record */
+  uint32_t value;            /* PROMISED: its value in the open record; else unset */
   uint32_t count;
   rp_tag *tag;               /* slots: what it holds; owned */
   rp_origin *origin;         /* outputs: the graph they came from; counted */
@@ -73,8 +73,8 @@ struct rp_pool {
   size_t executables;        /* bytes that the driver took for live graphs */
   uint64_t copied, skipped;  /* bytes of inputs, of all replays */
   uint64_t clock;            /* one more at every enqueued write */
-  size_t live_blocks;
-  uint32_t count;
+  size_t live_blocks;        /* they hold the pool too */
+  uint32_t count;            /* handles, graphs, records */
 };
 
 rp_status rp_pool_open(rp_device *dev, size_t limit, rp_pool **out); /* limit in bytes, 0: none */
