@@ -2,6 +2,7 @@
 #include "bind.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- errors */
@@ -135,6 +136,20 @@ void rp_push_shape(lua_State *L, int rank, const int64_t *shape) {
     lua_pushinteger(L, shape[d]);
     lua_rawseti(L, -2, d + 1);
   }
+}
+
+const char *rp_push_bytes(lua_State *L, size_t bytes) {
+  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  char text[40];
+  double value = (double)bytes;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) value /= 1024, unit++;
+  snprintf(text, sizeof text, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+  return lua_pushstring(L, text);
+}
+
+const char *rp_push_count(lua_State *L, size_t count, const char *noun) {
+  return lua_pushfstring(L, "%I %s%s", (LUAI_UACINT)count, noun, count == 1 ? "" : "s");
 }
 
 rp_dtype rp_check_dtype(lua_State *L, int arg) {

@@ -60,6 +60,8 @@ rp_number rp_check_number(lua_State *L, int arg);
 rp_number rp_to_number(lua_State *L, int index);             /* of a value that is a Lua number */
 void rp_push_number(lua_State *L, rp_number number);
 void rp_push_shape(lua_State *L, int rank, const int64_t *shape);
+const char *rp_push_bytes(lua_State *L, size_t bytes);       /* "512 bytes", "1.50 MiB" */
+const char *rp_push_count(lua_State *L, size_t count, const char *noun); /* "1 graph", "2 graphs" */
 
 /* ---- devices and pools */
 rp_device *rp_check_device(lua_State *L, int arg);           /* a device or its name; nil: the default; open */

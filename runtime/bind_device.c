@@ -170,6 +170,7 @@ static int get(lua_State *L) {
   if (strcmp(key, "arch") == 0) return lua_pushstring(L, dev->arch), 1;
   if (strcmp(key, "units") == 0) return lua_pushinteger(L, dev->units), 1;
   if (strcmp(key, "waits") == 0) return lua_pushinteger(L, (lua_Integer)dev->waits), 1;
+  if (strcmp(key, "downloaded") == 0) return lua_pushinteger(L, (lua_Integer)dev->downloaded), 1;
   if (strcmp(key, "closed") == 0) return lua_pushboolean(L, dev->closed), 1;
   if (strcmp(key, "recording") == 0) return lua_pushboolean(L, dev->record != NULL), 1;
   if (strcmp(key, "pool") == 0) return push_pool(L, box_device(L, 1)), 1;

@@ -190,8 +190,9 @@ static int collect(lua_State *L) {
 static int to_string(lua_State *L) {
   rp_graph *g = *(rp_graph **)luaL_checkudata(L, 1, RP_GRAPH_NAME);
   if (!g || g->closed) return lua_pushliteral(L, "graph, closed"), 1;
-  lua_pushfstring(L, "graph %s: %d nodes, plan %d bytes (lower bound %d), %d replays", g->name, (int)g->record->node_count,
-                  (int)g->plan.peak, (int)g->plan.lower_bound, (int)g->origin->replays);
+  const char *nodes = rp_push_count(L, g->record->node_count, "node"), *replays = rp_push_count(L, (size_t)g->origin->replays, "replay");
+  const char *peak = rp_push_bytes(L, g->plan.peak), *bound = rp_push_bytes(L, g->plan.lower_bound);
+  lua_pushfstring(L, "graph %s: %s, plan %s (lower bound %s), %s", g->name, nodes, peak, bound, replays);
   return 1;
 }
 

@@ -1,5 +1,4 @@
 /* bind_pool.c - pools and their figures. */
-#include <stdio.h>
 #include <string.h>
 
 #include "bind.h"
@@ -164,25 +163,15 @@ static int get(lua_State *L) {
   return rp_method(L);
 }
 
-static void add_zone(luaL_Buffer *b, const char *name, const rp_zone_figures *f) {
-  char line[160];
-  snprintf(line, sizeof line, "\n  %-8s %10.2f MiB allocated, peak %.2f; %.2f reserved, peak %.2f", name, (double)f->allocated / 0x1p20,
-           (double)f->peak_allocated / 0x1p20, (double)f->reserved / 0x1p20, (double)f->peak_reserved / 0x1p20);
-  luaL_addstring(b, line);
-}
-
 static int to_string(lua_State *L) {
   rp_figures f;
   rp_pool *pool = *(rp_pool **)luaL_checkudata(L, 1, RP_POOL_NAME);
   if (!pool) return lua_pushliteral(L, "pool, closed"), 1;
   rp_pool_figures(pool, &f);
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  lua_pushfstring(L, "pool of %s: %d blocks, %d graphs", pool->device->name, (int)f.blocks, (int)f.graphs);
-  luaL_addvalue(&b);
-  for (int z = 0; z < RP_ZONES; z++) add_zone(&b, rp_zone_name((rp_zone)z), &f.zones[z]);
-  add_zone(&b, "all", &f.all);
-  luaL_pushresult(&b);
+  const char *allocated = rp_push_bytes(L, f.all.allocated), *peak = rp_push_bytes(L, f.all.peak_allocated);
+  const char *reserved = rp_push_bytes(L, f.all.reserved);
+  const char *blocks = rp_push_count(L, f.blocks, "block"), *graphs = rp_push_count(L, f.graphs, "graph");
+  lua_pushfstring(L, "pool of %s: %s allocated (peak %s), %s reserved, %s, %s", pool->device->name, allocated, peak, reserved, blocks, graphs);
   return 1;
 }
 

@@ -176,7 +176,8 @@ static int program_to_string(lua_State *L) {
   program_box *box = luaL_checkudata(L, 1, RP_PROGRAM_NAME);
   rp_program *prog = box->program;
   if (box->closed || !prog) return lua_pushliteral(L, "program, closed"), 1;
-  lua_pushfstring(L, "program %s on %s: %d kernels", prog->name, prog->device->name, (int)prog->kernel_count);
+  const char *count = rp_push_count(L, prog->kernel_count, "kernel");
+  lua_pushfstring(L, "program %s on %s: %s", prog->name, prog->device->name, count);
   return 1;
 }
 

@@ -290,7 +290,7 @@ static int collect_step(lua_State *L) { return end_step(luaL_checkudata(L, 1, RP
 
 static int to_string(lua_State *L) {
   step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
-  lua_pushfstring(L, "captured function %s%s: %d graphs", s->name, s->closed ? ", closed" : "", (int)s->count);
+  lua_pushfstring(L, "captured function %s%s%s", s->name, s->closed ? ", closed" : ": ", s->closed ? "" : rp_push_count(L, s->count, "graph"));
   return 1;
 }
 

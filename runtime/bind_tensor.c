@@ -4,7 +4,6 @@
 
 #include "bind.h"
 
-enum { SHOWN = 64 }; /* most elements that tostring reads */
 static const lua_Integer HOST_BYTES = (lua_Integer)1 << 46; /* more than any host has: sizes below do not overflow */
 
 /* ---- handles */
@@ -354,49 +353,31 @@ static int length(lua_State *L) {
   return 1;
 }
 
-static void add_value(luaL_Buffer *b, lua_State *L, rp_number v) {
-  if (v.is_integer) lua_pushinteger(L, v.integer);
-  else lua_pushfstring(L, "%f", v.real);
-  luaL_addvalue(b);
+/* Why there are no values to show; NULL: there are. A closed device, a stale output: the sentence that reading it would raise. */
+static const char *no_values(const rp_tensor *x) {
+  if (!x->block) return "closed";
+  if (rp_tensor_recording(x)) return "no values while a capture is open";
+  return rp_tensor_usable(x, "showing values") == RP_OK ? NULL : rp_message();
 }
 
-static void add_values(luaL_Buffer *b, lua_State *L, const rp_tensor *x, int depth, const char **at) {
-  if (depth == x->rank) {
-    add_value(b, L, rp_number_load(rp_dtype_type(x->dtype), *at));
-    *at += rp_dtype_bytes(x->dtype);
-    return;
-  }
-  luaL_addchar(b, '{');
-  for (int64_t i = 0; i < x->shape[depth]; i++) {
-    if (i) luaL_addstring(b, ", ");
-    add_values(b, L, x, depth + 1, at);
-  }
-  luaL_addchar(b, '}');
-}
-
-/* Are there values to show? Not of a closed or recorded tensor, nor while the device records. */
-static bool can_show(const rp_tensor *x) {
-  for (int d = 0; d < x->rank; d++)
-    if (x->shape[d] > SHOWN) return false;
-  return x->block && x->block->state == RP_LIVE && !rp_tensor_device(x)->closed && !rp_tensor_recording(x) && rp_tensor_elements(x) <= SHOWN;
+/* How they are written is the business of lua/reprise/values.lua. */
+static int show_values(lua_State *L) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "reprise.values");
+  lua_call(L, 1, 1);
+  lua_pushvalue(L, 1);
+  lua_call(L, 1, 1);
+  return 1;
 }
 
 static int to_string(lua_State *L) {
   rp_tensor *x = luaL_checkudata(L, 1, RP_TENSOR_NAME);
   char shape[128];
+  const char *why = no_values(x);
+  if (!why) return show_values(L);
   rp_shape_text(x->rank, x->shape, shape, sizeof shape);
-  unsigned char data[SHOWN * 8];
-  if (!can_show(x) || rp_tensor_read(x, data) != RP_OK) {
-    lua_pushfstring(L, "tensor %s %s%s", rp_dtype_name(x->dtype), shape, !x->block ? ", closed" : "");
-    return 1;
-  }
-  const char *at = (const char *)data;
-  luaL_Buffer b;
-  luaL_buffinit(L, &b);
-  add_values(&b, L, x, 0, &at);
-  lua_pushfstring(L, " %s %s", rp_dtype_name(x->dtype), shape);
-  luaL_addvalue(&b);
-  luaL_pushresult(&b);
+  lua_pushfstring(L, "tensor %s %s%s%s, %s", rp_dtype_name(x->dtype), shape, x->block ? " on " : "",
+                  x->block ? rp_tensor_device(x)->name : "", why);
   return 1;
 }
 

@@ -109,6 +109,7 @@ struct rp_device {
   struct rp_pool *pool;              /* the default pool, or NULL; not owned: it clears this when it goes */
   struct rp_pool *pools;             /* all of them, linked; not owned */
   uint64_t waits;                    /* times the host waited for all work, or for bytes it asked for */
+  uint64_t downloaded;               /* bytes of tensors that the host asked for */
   uint64_t last_id;                  /* of its blocks, of all pools: never used again */
   struct rp_program *builtin;        /* kernels/copy.cu, once needed; owned, and does not count this device */
 };

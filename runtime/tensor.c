@@ -270,7 +270,10 @@ rp_status rp_tensor_read(const rp_tensor *x, void *to) {
   rp_device *dev = rp_tensor_device(x);
   size_t bytes = rp_tensor_bytes(x);
   if (bytes == 0) return RP_OK;
-  if (rp_tensor_packed(x)) return dev->ops->download(dev, to, rp_tensor_address(x), bytes);
+  if (rp_tensor_packed(x)) {
+    dev->downloaded += bytes;
+    return dev->ops->download(dev, to, rp_tensor_address(x), bytes);
+  }
   rp_tensor packed;
   RP_TRY(rp_tensor_clone(x, &packed));
   rp_status status = rp_tensor_read(&packed, to);

@@ -29,6 +29,12 @@ function m.scope(fn, ...)
   return finish(scope, fn(...))
 end
 
+---A value as text for people: tables as constructors, values of reprise in their long form.
+---@param value any
+---@param options { depth: integer?, items: integer? }?
+---@return string
+function m.show(value, options) return require "reprise.print".show(value, options) end
+
 local later = { t5 = "reprise.t5", ops = "reprise.ops", nn = "reprise.nn" }
 
 return setmetatable(m, {

@@ -3,6 +3,7 @@
 
 local bias = require "reprise.bias"
 local config = require "reprise.config"
+local forms = require "reprise.forms"
 local generate = require "reprise.generate"
 local nn = require "reprise.nn"
 local ops = require "reprise.ops"
@@ -117,7 +118,7 @@ end
 ---@field states table<reprise.State, boolean> all that are alive
 ---@field count table figures of the work so far
 local T5 = {}
-T5.__index = T5
+T5.__index, T5.__tostring, T5.__show = T5, forms.model, forms.model_sheet
 
 local function stack_of(model, side, lengths)
   local c = model.config

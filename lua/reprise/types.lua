@@ -202,6 +202,7 @@ function core.safetensors_write(path, list) end
 ---@field units integer
 ---@field pool reprise.Pool the default pool
 ---@field waits integer times the host waited for all work, or for bytes it asked for
+---@field downloaded integer bytes of tensors that the host read
 ---@field closed boolean
 ---@field recording boolean a capture is open
 local Device = {}

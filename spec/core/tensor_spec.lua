@@ -184,7 +184,7 @@ helper.each_device(function(name)
 
     it("shows values, dtype and shape, and survives a closed tensor", function()
       local x = rp.tensor({ 1, 2 }, "i32", dev)
-      assert.equal("{1, 2} i32 {2}", tostring(x))
+      assert.equal("{1, 2} i32 {2} on " .. name, tostring(x))
       x:close()
       assert.matches("closed", tostring(x))
     end)

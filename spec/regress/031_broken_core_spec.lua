@@ -16,7 +16,7 @@ helper.each_device(function(device)
     end
     assert.error_matches(function() rp.tensor(t, "u8", device) end, "more elements than a host list can hold")
     assert.error_matches(function() rp.zeros({ 4 }, "f32", device):view { 1 << 62, 4, -1 } end, "the numbers of elements differ")
-    assert.equal("tensor u8 {1099511627776, 0}", tostring(rp.empty({ 1 << 40, 0 }, "u8", device)))
+    assert.equal("{} u8 {1099511627776, 0} on " .. device, tostring(rp.empty({ 1 << 40, 0 }, "u8", device)))
     assert.same({ 5, 0 }, rp.zeros({ 2, 3 }, "f32", device):slice(2, 1, 0):view({ 5, 0 }).shape)
     assert.equal("cpu", rp.devices(1)[#rp.devices()].name)
   end)
