@@ -88,6 +88,8 @@ int rp_collect(lua_State *L) {
 
 void rp_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction get, const luaL_Reg *metamethods) {
   luaL_newmetatable(L, name);
+  lua_pushvalue(L, -1);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, name);
   lua_newtable(L);
   if (methods) luaL_setfuncs(L, methods, 0);
   lua_pushvalue(L, -1);
@@ -111,6 +113,20 @@ void *rp_new(lua_State *L, size_t bytes, const char *name) {
   memset(box, 0, bytes);
   luaL_setmetatable(L, name);
   return box;
+}
+
+void *rp_test(lua_State *L, int index, const char *name) {
+  void *box = lua_touserdata(L, index);
+  if (!box || !lua_getmetatable(L, index)) return NULL;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, name);
+  bool same = lua_rawequal(L, -1, -2);
+  lua_pop(L, 2);
+  return same ? box : NULL;
+}
+
+void rp_set_class(lua_State *L, const char *name) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, name);
+  lua_setmetatable(L, -2);
 }
 
 /* ---- numbers, shapes, dtypes */

@@ -47,6 +47,10 @@ const char *rp_where(lua_State *L);  /* "step.lua:12" of the frame that errors n
 /* A metatable with methods (first looked up by __index), properties and metamethods; all may be NULL. */
 void rp_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction get, const luaL_Reg *metamethods);
 void *rp_new(lua_State *L, size_t bytes, const char *name);  /* zeroed, with its metatable; the resource comes last */
+/* The same as luaL_testudata and luaL_setmetatable, at a third of the time: `name` is the very array that rp_class was
+ * given, whose address is looked up instead of its letters. */
+void *rp_test(lua_State *L, int index, const char *name);
+void rp_set_class(lua_State *L, const char *name);
 int rp_method(lua_State *L);                                 /* in a `get`: pushes methods[key] or nil; returns 1 */
 
 /* ---- tensors */

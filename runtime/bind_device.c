@@ -4,6 +4,8 @@
 
 #include "bind.h"
 
+static const char class[] = RP_DEVICE_NAME;
+
 #define HANDLES "reprise.devices" /* in the registry: name -> Device; "" -> the default */
 
 /* ---- opening */
@@ -11,7 +13,7 @@
 static void push_handles(lua_State *L) { luaL_getsubtable(L, LUA_REGISTRYINDEX, HANDLES); }
 
 static int is_open(lua_State *L, int index) {
-  rp_device **box = luaL_testudata(L, index, RP_DEVICE_NAME);
+  rp_device **box = rp_test(L, index, class);
   return box && *box && !(*box)->closed;
 }
 
@@ -64,7 +66,7 @@ void rp_push_device(lua_State *L, rp_device *dev) {
   push_handles(L);
   lua_getfield(L, -1, dev->name);
   lua_remove(L, -2);
-  rp_device **known = luaL_testudata(L, -1, RP_DEVICE_NAME);
+  rp_device **known = rp_test(L, -1, class);
   if (known && *known == dev) return;
   lua_pop(L, 1); /* that of an older tensor, closed and opened anew since */
   rp_device **box = rp_new(L, sizeof *box, RP_DEVICE_NAME);
@@ -82,7 +84,7 @@ static rp_device *resolve(lua_State *L, int arg) {
   if (lua_gettop(L) < arg) lua_settop(L, arg);
   if (lua_isnil(L, arg)) push_best(L);
   else if (lua_type(L, arg) == LUA_TSTRING) push_named(L, lua_tostring(L, arg));
-  else if (luaL_testudata(L, arg, RP_DEVICE_NAME)) return box_device(L, arg);
+  else if (rp_test(L, arg, class)) return box_device(L, arg);
   else rp_type_error(L, arg, RP_DEVICE_NAME);
   lua_replace(L, arg);
   return box_device(L, arg);
@@ -204,7 +206,7 @@ static rp_pool *pool_of_handle(lua_State *L, int arg, rp_device *dev) {
 }
 
 rp_pool *rp_check_pool(lua_State *L, int arg) {
-  rp_device **handle = luaL_testudata(L, arg, RP_DEVICE_NAME); /* first: it is what constructors are given most */
+  rp_device **handle = rp_test(L, arg, class); /* first: it is what constructors are given most */
   if (handle) {
     rp_check(L, rp_device_usable(*handle));
     return pool_of_handle(L, lua_absindex(L, arg), *handle);
@@ -223,6 +225,6 @@ void rp_bind_device(lua_State *L) {
   static const luaL_Reg functions[] = {{"device", device}, {"devices", devices}, {"has_cuda", has_cuda}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"synchronize", synchronize}, {"close", close_device}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", collect}, {"__tostring", to_string}, {NULL, NULL}};
-  rp_class(L, RP_DEVICE_NAME, methods, get, metamethods);
+  rp_class(L, class, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

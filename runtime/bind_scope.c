@@ -5,11 +5,11 @@
  */
 #include "bind.h"
 
-/* In the registry: coroutine -> its open scope; the one outside that is its user value 2. */
-#define OPEN "reprise.scopes"
+/* Its address is a key of the registry: a table coroutine -> its open scope; the one outside that is its user value 2. */
+static const char open_scopes;
 
 static void push_current(lua_State *L) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, OPEN);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &open_scopes);
   lua_pushthread(L);
   lua_rawget(L, -2);
   lua_remove(L, -2);
@@ -17,7 +17,7 @@ static void push_current(lua_State *L) {
 
 /* Takes it from the stack. */
 static void set_current(lua_State *L) {
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, OPEN);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &open_scopes);
   lua_pushthread(L);
   lua_rotate(L, -3, 2);
   lua_rawset(L, -3);
@@ -107,5 +107,7 @@ void rp_bind_scope(lua_State *L) {
   static const luaL_Reg methods[] = {{"keep", keep}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__close", close_scope}, {"__gc", close_scope}, {NULL, NULL}};
   rp_class(L, RP_SCOPE_NAME, methods, NULL, metamethods);
+  lua_newtable(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &open_scopes);
   luaL_setfuncs(L, functions, 0);
 }

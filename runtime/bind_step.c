@@ -21,8 +21,16 @@ typedef struct step {
   size_t reserve[MOST_INPUTS];
 } step;
 
+static const char class[] = RP_STEP_NAME;
+
+static step *check_handle(lua_State *L) {
+  step *s = rp_test(L, 1, class);
+  if (!s) rp_type_error(L, 1, RP_STEP_NAME);
+  return s;
+}
+
 static step *check_step(lua_State *L) {
-  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  step *s = check_handle(L);
   if (s->closed) rp_argument_error(L, 1, "the captured function is closed");
   return s;
 }
@@ -168,26 +176,6 @@ static bool find_graph(step *s, const rp_tensor *const *inputs, size_t count) {
   return false;
 }
 
-/* The newest graph, held by a handle on the stack: a finalizer may close the step at any allocation. */
-static rp_graph *hold_graph(lua_State *L, step *s) {
-  rp_graph **held = rp_push_graph(L);
-  if (s->closed || !s->count) rp_error(L, "calling %s: it was closed meanwhile", s->name);
-  return *held = rp_graph_retain(s->graphs[0]);
-}
-
-static int push_outputs(lua_State *L, rp_graph *g) {
-  int count = (int)g->record->output_count;
-  luaL_checkstack(L, count + 4, "too many outputs");
-  int first = lua_gettop(L) + 1;
-  for (int i = 0; i < count; i++) {
-    const rp_tensor *sibling = NULL;
-    for (int k = 0; k < i && !sibling; k++)
-      if (rp_graph_same_output(g, (size_t)k, (size_t)i)) sibling = rp_check_tensor(L, first + k);
-    RP_CALL(L, rp_graph_output(g, (size_t)i, sibling, rp_push_tensor(L)));
-  }
-  return count;
-}
-
 /* Where none was named, a captured function belongs to the device of its first input, or to the default one. */
 static void settle(lua_State *L, step *s, int count) {
   if (s->pool) return;
@@ -197,28 +185,77 @@ static void settle(lua_State *L, step *s, int count) {
   lua_pop(L, 1);
 }
 
-/* step(x, ...) */
-static int call(lua_State *L) {
-  step *s = check_step(L);
-  int count = lua_gettop(L) - 1;
+static const rp_tensor *check_input(lua_State *L, const step *s, int i) {
+  const rp_tensor *x = rp_test_tensor(L, 1 + i);
+  if (!x) rp_error(L, "calling %s: input %d: tensor expected, got %s", s->name, i, luaL_typename(L, 1 + i));
+  if (x->block) rp_check(L, rp_device_usable(rp_tensor_device(x)));
+  rp_check_tensor(L, 1 + i);
+  if (rp_tensor_device(x) != s->pool->device)
+    rp_error(L, "calling %s: input %d is on %s, the graph on %s", s->name, i, rp_tensor_device(x)->name, s->pool->device->name);
+  return x;
+}
+
+typedef struct calling { /* a call under way: inputs from stack index 2 on, then handles of the outputs */
+  step *s;
   const rp_tensor *inputs[MOST_INPUTS];
-  if (count && !rp_test_tensor(L, 2)) return rp_error(L, "calling %s: input 1: tensor expected, got %s", s->name, luaL_typename(L, 2));
-  settle(L, s, count);
-  if (count > MOST_INPUTS) return rp_error(L, "calling %s: %d inputs, at most %d are possible", s->name, count, MOST_INPUTS);
-  for (int i = 0; i < count; i++) {
-    if (rp_test_tensor(L, 2 + i) && rp_test_tensor(L, 2 + i)->block) rp_check(L, rp_device_usable(rp_tensor_device(rp_test_tensor(L, 2 + i))));
-    if (!rp_test_tensor(L, 2 + i))
-      return rp_error(L, "calling %s: input %d: tensor expected, got %s", s->name, i + 1, luaL_typename(L, 2 + i));
-    inputs[i] = rp_check_tensor(L, 2 + i);
-    if (rp_tensor_device(inputs[i]) != s->pool->device)
-      return rp_error(L, "calling %s: input %d is on %s, the graph on %s", s->name, i + 1, rp_tensor_device(inputs[i])->name, s->pool->device->name);
+  int count, outputs;
+} calling;
+
+/* Its graph, which is there: but finalizers run at every allocation and collection, and may close or change it. */
+static rp_graph *graph_of(lua_State *L, const calling *c) {
+  step *s = c->s;
+  if (s->closed || !find_graph(s, c->inputs, (size_t)c->count) || (int)s->graphs[0]->record->output_count != c->outputs)
+    rp_error(L, "calling %s: it was closed meanwhile", s->name);
+  return s->graphs[0];
+}
+
+static rp_graph *replay(lua_State *L, const calling *c) {
+  rp_graph *g = graph_of(L, c);
+  rp_status status = rp_graph_replay(g, c->inputs);
+  if (status == RP_NOMEM && rp_collect(L)) status = rp_graph_replay(g = graph_of(L, c), c->inputs);
+  rp_check(L, status);
+  return g;
+}
+
+/* Hands out output `i` of the last replay. */
+static rp_status fill_output(lua_State *L, const calling *c, rp_graph *g, int i) {
+  const rp_tensor *sibling = NULL;
+  int first = 2 + c->count;
+  for (int k = 0; k < i && !sibling; k++)
+    if (rp_graph_same_output(g, (size_t)k, (size_t)i)) sibling = rp_check_tensor(L, first + k);
+  return rp_graph_output(g, (size_t)i, sibling, rp_test_tensor(L, first + i));
+}
+
+static void fill_outputs(lua_State *L, const calling *c, rp_graph *g) {
+  const uint64_t turn = g->origin->replays;
+  for (int i = 0; i < c->outputs; i++) {
+    rp_status status = fill_output(L, c, g, i);
+    if (status == RP_NOMEM && rp_collect(L)) {
+      const rp_graph *now = graph_of(L, c);
+      if (now != g || g->origin->replays != turn) rp_error(L, "calling %s: it was called meanwhile", c->s->name);
+      status = fill_output(L, c, g, i);
+    }
+    rp_check(L, status);
   }
+}
+
+/* step(x, ...): the handles of outputs are made before the replay, so that nothing is allocated behind it. */
+static int call(lua_State *L) {
+  calling c; /* not cleared: it has room for many inputs */
+  step *s = c.s = check_step(L);
+  c.count = lua_gettop(L) - 1;
+  if (c.count && !rp_test_tensor(L, 2)) return rp_error(L, "calling %s: input 1: tensor expected, got %s", s->name, luaL_typename(L, 2));
+  settle(L, s, c.count);
+  if (c.count > MOST_INPUTS) return rp_error(L, "calling %s: %d inputs, at most %d are possible", s->name, c.count, MOST_INPUTS);
+  for (int i = 0; i < c.count; i++) c.inputs[i] = check_input(L, s, i + 1);
   rp_check(L, rp_device_usable(s->pool->device));
   if (s->pool->device->record) return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
-  if (!find_graph(s, inputs, (size_t)count)) record_graph(L, s, inputs, count);
-  rp_graph *g = hold_graph(L, s);
-  RP_CALL(L, rp_graph_replay(g, inputs));
-  return push_outputs(L, g);
+  if (!find_graph(s, c.inputs, (size_t)c.count)) record_graph(L, s, c.inputs, c.count);
+  c.outputs = s->count ? (int)s->graphs[0]->record->output_count : 0;
+  luaL_checkstack(L, c.outputs + 8, "too many outputs");
+  for (int i = 0; i < c.outputs; i++) rp_push_tensor(L);
+  fill_outputs(L, &c, replay(L, &c));
+  return c.outputs;
 }
 
 static rp_signal *stop_option(lua_State *L, const step *s) {
@@ -248,7 +285,7 @@ static int run(lua_State *L) {
   if (how.ahead && !how.signal) return rp_error(L, "running %s: option ahead: it needs a signal to stop by, as option stop", s->name);
   drop_closed(s);
   if (!s->count) return rp_error(L, "running %s: it was not called yet, so there is no graph to replay", s->name);
-  rp_check(L, rp_graph_run(hold_graph(L, s), &how, &steps));
+  rp_check(L, rp_graph_run(s->graphs[0], &how, &steps)); /* runs no Lua: nothing can close it */
   lua_pushinteger(L, steps);
   return 1;
 }
@@ -280,23 +317,23 @@ static int end_step(step *s, bool closes) {
 }
 
 static int close_step(lua_State *L) {
-  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  step *s = check_handle(L);
   if (s->busy) return rp_error(L, "closing %s: it is being captured", s->name);
   return end_step(s, true);
 }
 
 /* When this happens must not show: handles on graphs and on outputs go on. */
-static int collect_step(lua_State *L) { return end_step(luaL_checkudata(L, 1, RP_STEP_NAME), false); }
+static int collect_step(lua_State *L) { return end_step(check_handle(L), false); }
 
 static int to_string(lua_State *L) {
-  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  step *s = check_handle(L);
   lua_pushfstring(L, "captured function %s%s%s", s->name, s->closed ? ", closed" : ": ", s->closed ? "" : rp_push_count(L, s->count, "graph"));
   return 1;
 }
 
 static int get(lua_State *L) {
   const char *key = luaL_checkstring(L, 2);
-  step *s = luaL_checkudata(L, 1, RP_STEP_NAME);
+  step *s = check_handle(L);
   if (strcmp(key, "name") == 0) return lua_pushstring(L, s->name), 1;
   return rp_method(L);
 }
@@ -305,6 +342,6 @@ void rp_bind_step(lua_State *L) {
   static const luaL_Reg functions[] = {{"capture", capture}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", run}, {"graphs", graphs}, {"close", close_step}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__call", call}, {"__gc", collect_step}, {"__close", close_step}, {"__tostring", to_string}, {NULL, NULL}};
-  rp_class(L, RP_STEP_NAME, methods, get, metamethods);
+  rp_class(L, class, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

@@ -8,17 +8,27 @@ static const lua_Integer HOST_BYTES = (lua_Integer)1 << 46; /* more than any hos
 
 /* ---- handles */
 
+static const char class[] = RP_TENSOR_NAME;
+
 rp_tensor *rp_push_tensor(lua_State *L) {
-  rp_tensor *x = rp_new(L, sizeof *x, RP_TENSOR_NAME);
+  rp_tensor *x = lua_newuserdatauv(L, sizeof *x, 0);
+  *x = (rp_tensor){0};
+  rp_set_class(L, class);
   rp_scope_note(L);
   return x;
 }
 
-rp_tensor *rp_test_tensor(lua_State *L, int index) { return luaL_testudata(L, index, RP_TENSOR_NAME); }
+rp_tensor *rp_test_tensor(lua_State *L, int index) { return rp_test(L, index, class); }
 
-rp_tensor *rp_check_tensor(lua_State *L, int arg) {
+/* Open or closed. */
+static rp_tensor *check_handle(lua_State *L, int arg) {
   rp_tensor *x = rp_test_tensor(L, arg);
   if (!x) rp_type_error(L, arg, RP_TENSOR_NAME);
+  return x;
+}
+
+rp_tensor *rp_check_tensor(lua_State *L, int arg) {
+  rp_tensor *x = check_handle(L, arg);
   if (!x->block) rp_argument_error(L, arg, "the tensor is closed");
   return x;
 }
@@ -304,7 +314,7 @@ static int transpose(lua_State *L) {
 }
 
 static int close_tensor(lua_State *L) {
-  rp_tensor_close(luaL_checkudata(L, 1, RP_TENSOR_NAME));
+  rp_tensor_close(check_handle(L, 1));
   return 0;
 }
 
@@ -326,7 +336,7 @@ static int row(lua_State *L, rp_tensor *x) {
 }
 
 static int get(lua_State *L) {
-  rp_tensor *x = luaL_checkudata(L, 1, RP_TENSOR_NAME);
+  rp_tensor *x = check_handle(L, 1);
   if (lua_isinteger(L, 2)) return row(L, rp_check_tensor(L, 1));
   if (lua_type(L, 2) != LUA_TSTRING) return rp_error(L, "indexing a tensor: integer or name expected, got %s", luaL_typename(L, 2));
   if (rp_method(L) && !lua_isnil(L, -1)) return 1;
@@ -371,7 +381,7 @@ static int show_values(lua_State *L) {
 }
 
 static int to_string(lua_State *L) {
-  rp_tensor *x = luaL_checkudata(L, 1, RP_TENSOR_NAME);
+  rp_tensor *x = check_handle(L, 1);
   char shape[128];
   const char *why = no_values(x);
   if (!why) return show_values(L);
@@ -390,6 +400,6 @@ void rp_bind_tensor(lua_State *L) {
   };
   static const luaL_Reg metamethods[] = {{"__newindex", no_set},   {"__len", length},        {"__tostring", to_string},
                                          {"__gc", close_tensor}, {"__close", close_tensor}, {NULL, NULL}};
-  rp_class(L, RP_TENSOR_NAME, methods, get, metamethods);
+  rp_class(L, class, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

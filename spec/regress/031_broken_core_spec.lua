@@ -88,6 +88,32 @@ helper.each_device(function(device)
     assert.equal(2, rp.full({ 1 }, 2, "f32", device)[1])
   end)
 
+  it("a captured function may be called by a finalizer in the middle of its own call", function()
+    local step, armed, calls = rp.capture(function(x) return x:to "f16", x:to "f32" end), true, 0
+    local small, large = rp.full({ 2 }, 3, "f32", device), rp.full({ 5, 7 }, 4, "f32", device)
+    local function arm()
+      setmetatable({}, {
+        __gc = function()
+          if not armed then return end
+          calls = calls + 1
+          step(large)
+          arm()
+        end,
+      })
+    end
+    arm()
+    collectgarbage("incremental", 10, 1000, 5)
+    for _ = 1, 300 do
+      local half, same = step(small)
+      local done, found = pcall(half.totable, half) -- stale where the other call came after the replay
+      if done then assert.same({ 3, 3 }, found) else assert.truthy(tostring(found):find("was overwritten by replay", 1, true)) end
+      assert.same({ 2 }, same.shape)
+    end
+    armed = false
+    collectgarbage("incremental", 200, 100, 13)
+    assert.is_true(calls > 0)
+  end)
+
   it("options that do not exist or are no counts are refused", function()
     assert.error_matches(function() rp.compile { source = "", sorce = 1, device = device } end, "unknown field 'sorce'")
     assert.error_matches(function() rp.capture(to_half, { max_graphs = "1" }) end, "option max_graphs: an integer from 1 expected, got 1")
