@@ -168,10 +168,23 @@ const char *rp_push_count(lua_State *L, size_t count, const char *noun) {
   return lua_pushfstring(L, "%I %s%s", (LUAI_UACINT)count, noun, count == 1 ? "" : "s");
 }
 
+const char *rp_check_text(lua_State *L, int arg) {
+  size_t length;
+  const char *text = luaL_checklstring(L, arg, &length);
+  if (strlen(text) != length) rp_argument_error(L, arg, "it holds a NUL byte");
+  return text;
+}
+
+const char *rp_plain_text(lua_State *L, int index, const char *what) {
+  const char *text = lua_tostring(L, index);
+  if (strlen(text) != lua_rawlen(L, index)) rp_error(L, "%s: it holds a NUL byte", what);
+  return text;
+}
+
 rp_dtype rp_check_dtype(lua_State *L, int arg) {
   rp_dtype dtype;
   if (lua_type(L, arg) != LUA_TSTRING) rp_type_error(L, arg, "dtype");
-  const char *name = lua_tostring(L, arg);
+  const char *name = rp_check_text(L, arg);
   if (rp_dtype_parse(name, &dtype)) return dtype;
   rp_argument_error(L, arg, "unknown dtype '%s': expected f32, f16, bf16, i32, i64 or u8", name);
   return RP_F32;

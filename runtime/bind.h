@@ -57,6 +57,8 @@ int rp_method(lua_State *L);                                 /* in a `get`: push
 rp_tensor *rp_push_tensor(lua_State *L);                     /* an empty handle to fill in; noted by an open scope */
 rp_tensor *rp_check_tensor(lua_State *L, int arg);           /* open */
 rp_tensor *rp_test_tensor(lua_State *L, int index);          /* any handle, or NULL */
+const char *rp_check_text(lua_State *L, int arg);            /* a string without a NUL byte, at which C would cut it */
+const char *rp_plain_text(lua_State *L, int index, const char *what); /* the same of a value that is a string: "what: it holds ..." */
 rp_dtype rp_check_dtype(lua_State *L, int arg);
 rp_dtype rp_opt_dtype(lua_State *L, int arg, rp_dtype otherwise);
 int rp_check_shape(lua_State *L, int arg, int64_t *shape);   /* a table of integers or one integer; the rank */

@@ -14,7 +14,7 @@ static int cache_counts(lua_State *L) {
 }
 
 static int home(lua_State *L) {
-  if (!lua_isnoneornil(L, 1)) rp_check(L, rp_home_set(luaL_checkstring(L, 1)));
+  if (!lua_isnoneornil(L, 1)) rp_check(L, rp_home_set(rp_check_text(L, 1)));
   lua_pushstring(L, rp_home());
   return 1;
 }

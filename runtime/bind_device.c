@@ -83,7 +83,7 @@ static rp_device *box_device(lua_State *L, int arg) {
 static rp_device *resolve(lua_State *L, int arg) {
   if (lua_gettop(L) < arg) lua_settop(L, arg);
   if (lua_isnil(L, arg)) push_best(L);
-  else if (lua_type(L, arg) == LUA_TSTRING) push_named(L, lua_tostring(L, arg));
+  else if (lua_type(L, arg) == LUA_TSTRING) push_named(L, rp_check_text(L, arg));
   else if (rp_test(L, arg, class)) return box_device(L, arg);
   else rp_type_error(L, arg, RP_DEVICE_NAME);
   lua_replace(L, arg);

@@ -93,6 +93,9 @@ static json_t *refused(const char *why, const char *what) {
 
 static json_t *build(lua_State *L, int keys, int depth);
 
+/* jansson's objects have no names with a NUL byte, and its readers take none. */
+static bool cut(lua_State *L, int index) { return strlen(lua_tostring(L, index)) != lua_rawlen(L, index); }
+
 /* How many pairs the table at the top of the stack has. */
 static lua_Integer pairs(lua_State *L) {
   lua_Integer count = 0;
@@ -119,6 +122,7 @@ static json_t *build_array(lua_State *L, int keys, int depth) {
 /* Takes the key below and the value at the top of the stack into the object; false on failure. */
 static bool set_pair(lua_State *L, json_t *object, int keys, int depth) {
   if (lua_type(L, -2) != LUA_TSTRING) return refused("a table with both names and other keys", "") != NULL;
+  if (cut(L, -2)) return refused("a name holds a NUL byte: ", lua_tostring(L, -2)) != NULL;
   json_t *item = build(L, keys, depth);
   if (!item) return false;
   const char *key = lua_tostring(L, -2);
@@ -186,7 +190,7 @@ static int json_encode(lua_State *L) {
   if (!lua_isnoneornil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
   int keys = lua_istable(L, 2) ? 2 : 0;
   for (lua_Integer i = 1; keys && i <= (lua_Integer)lua_rawlen(L, 2); i++, lua_pop(L, 1))
-    if (lua_rawgeti(L, 2, i) != LUA_TSTRING) return rp_argument_error(L, 2, "a list of names expected");
+    if (lua_rawgeti(L, 2, i) != LUA_TSTRING || cut(L, -1)) return rp_argument_error(L, 2, "a list of names expected");
   tree *t = rp_new(L, sizeof *t, TREE_NAME);
   lua_pushvalue(L, 1);
   t->root = build(L, keys, 0);
@@ -215,11 +219,11 @@ static rp_safetensors *check_file(lua_State *L, int arg) {
   return *box;
 }
 
-/* Raises unless the file has the tensor that argument `arg` names. */
+/* Raises unless the file has the tensor that argument `arg` names. Borrowed from the file: a finalizer may close that at
+ * any allocation, so it is asked for behind the last one. */
 static const rp_stored *check_stored(lua_State *L, int file_arg, int arg) {
-  const rp_safetensors *file = check_file(L, file_arg);
-  const char *name = luaL_checkstring(L, arg);
-  const rp_stored *stored = rp_safetensors_find(file, name);
+  const char *name = (check_file(L, file_arg), rp_check_text(L, arg));
+  const rp_stored *stored = rp_safetensors_find(check_file(L, file_arg), name);
   if (stored) return stored;
   lua_getiuservalue(L, file_arg, 1);
   rp_error(L, "read %s: tensor \"%s\": not in this file", lua_tostring(L, -1), name);
@@ -227,7 +231,7 @@ static const rp_stored *check_stored(lua_State *L, int file_arg, int arg) {
 }
 
 static int safetensors_open(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
+  const char *path = rp_check_text(L, 1);
   rp_safetensors **box = rp_new(L, sizeof *box, SAFETENSORS_NAME);
   lua_pushvalue(L, 1);
   lua_setiuservalue(L, -2, 1);
@@ -250,44 +254,49 @@ static int file_text(lua_State *L) {
 }
 
 static int file_names(lua_State *L) {
-  const rp_safetensors *file = check_file(L, 1);
-  size_t count = rp_safetensors_count(file);
+  size_t count = rp_safetensors_count(check_file(L, 1));
   lua_createtable(L, (int)count, 0);
   for (size_t i = 0; i < count; i++) {
-    lua_pushstring(L, rp_safetensors_at(file, i)->name);
+    lua_pushstring(L, rp_safetensors_at(check_file(L, 1), i)->name);
     lua_rawseti(L, -2, (lua_Integer)i + 1);
   }
   return 1;
 }
 
 static int file_info(lua_State *L) {
-  const rp_stored *stored = rp_safetensors_find(check_file(L, 1), luaL_checkstring(L, 2));
-  if (!stored) return lua_pushnil(L), 1;
+  const char *name = (check_file(L, 1), rp_check_text(L, 2));
   lua_createtable(L, 0, 3);
-  lua_pushstring(L, stored->dtype), lua_setfield(L, -2, "dtype");
-  lua_pushinteger(L, (lua_Integer)(stored->to - stored->from)), lua_setfield(L, -2, "bytes");
-  rp_push_shape(L, stored->rank, stored->shape), lua_setfield(L, -2, "shape");
+  const rp_stored *found = rp_safetensors_find(check_file(L, 1), name);
+  if (!found) return lua_pushnil(L), 1;
+  const rp_stored stored = *found; /* its texts are gone once something was allocated */
+  lua_pushstring(L, stored.dtype), lua_setfield(L, -2, "dtype");
+  lua_pushinteger(L, (lua_Integer)(stored.to - stored.from)), lua_setfield(L, -2, "bytes");
+  rp_push_shape(L, stored.rank, stored.shape), lua_setfield(L, -2, "shape");
   return 1;
+}
+
+static int no_dtype(lua_State *L, const rp_stored *stored) {
+  lua_getiuservalue(L, 1, 1);
+  return rp_error(L, "read %s: tensor \"%s\": dtype %s: tensors are F32, F16, BF16, I32, I64 or U8", lua_tostring(L, -1),
+                  stored->name, stored->dtype);
 }
 
 /* file:tensor(name [, device or pool]): from the mapping straight into the pool. */
 static int file_tensor(lua_State *L) {
-  const rp_stored *stored = check_stored(L, 1, 2);
+  check_stored(L, 1, 2);
   rp_pool *pool = rp_check_pool(L, 3);
-  rp_dtype dtype;
-  lua_getiuservalue(L, 1, 1);
-  const char *path = lua_tostring(L, -1);
-  if (!rp_dtype_stored(stored->dtype, &dtype))
-    return rp_error(L, "read %s: tensor \"%s\": dtype %s: tensors are F32, F16, BF16, I32, I64 or U8", path,
-                    stored->name, stored->dtype);
   rp_tensor *x = rp_push_tensor(L);
-  RP_CALL(L, rp_tensor_empty(pool, dtype, stored->rank, stored->shape, x));
-  rp_check(L, rp_tensor_write(x, stored->data));
+  const rp_stored stored = *check_stored(L, 1, 2);
+  rp_dtype dtype;
+  if (!rp_dtype_stored(stored.dtype, &dtype)) return no_dtype(L, &stored);
+  RP_CALL(L, rp_tensor_empty(pool, dtype, stored.rank, stored.shape, x));
+  rp_check(L, rp_tensor_write(x, check_stored(L, 1, 2)->data));
   return 1;
 }
 
 /* file:same(name, other, other_name): are the bytes equal? */
 static int file_same(lua_State *L) {
+  check_stored(L, 1, 2), check_stored(L, 3, 4); /* now both names are strings, and nothing is allocated any more */
   const rp_stored *a = check_stored(L, 1, 2), *b = check_stored(L, 3, 4);
   size_t bytes = a->to - a->from;
   lua_pushboolean(L, bytes == b->to - b->from && memcmp(a->data, b->data, bytes) == 0);
@@ -301,6 +310,7 @@ static rp_to_store check_pair(lua_State *L, lua_Integer i) {
   lua_rawgeti(L, -2, 2);
   const rp_tensor *x = rp_test_tensor(L, -1);
   if (!x || !x->block) rp_argument_error(L, 2, "item %d: an open tensor expected, got %s", (int)i, luaL_tolstring(L, -1, NULL));
+  if (cut(L, -2)) rp_argument_error(L, 2, "item %d: name: it holds a NUL byte", (int)i);
   rp_to_store pair = {lua_tostring(L, -2), x};
   lua_pop(L, 2);
   return pair;
@@ -308,7 +318,7 @@ static rp_to_store check_pair(lua_State *L, lua_Integer i) {
 
 /* safetensors_write(path, list of { name, tensor }) */
 static int safetensors_write(lua_State *L) {
-  const char *path = luaL_checkstring(L, 1);
+  const char *path = rp_check_text(L, 1);
   luaL_checktype(L, 2, LUA_TTABLE);
   size_t count = lua_rawlen(L, 2);
   rp_to_store *list = lua_newuserdatauv(L, (count + 1) * sizeof *list, 0);

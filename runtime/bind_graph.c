@@ -121,7 +121,7 @@ static void write_dot(FILE *f, const rp_graph *g) {
 /* dot(file): the reduced graph in Graphviz' language */
 static int dot(lua_State *L) {
   rp_graph *g = check_graph(L);
-  const char *path = luaL_checkstring(L, 2);
+  const char *path = rp_check_text(L, 2);
   rp_check(L, rp_graph_edges(g));
   FILE *f = fopen(path, "w");
   if (!f) return rp_error(L, "writing %s: %s", path, strerror(errno));

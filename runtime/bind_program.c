@@ -18,11 +18,12 @@ typedef struct define_list { rp_define *items; size_t count; } define_list;
 /* The strings stay on the stack through the table they come from; numbers are turned into strings kept in `texts`. */
 static void read_define(lua_State *L, int texts, rp_define *out) {
   if (lua_type(L, -2) != LUA_TSTRING) rp_error(L, "compiling: define: names are strings, got %s", luaL_typename(L, -2));
-  out->name = lua_tostring(L, -2);
+  out->name = rp_plain_text(L, -2, "compiling: define: a name");
   if (lua_isboolean(L, -1)) lua_pushstring(L, lua_toboolean(L, -1) ? "1" : "0");
   else if (lua_isstring(L, -1)) lua_pushvalue(L, -1);
   else rp_error(L, "compiling: define: %s: string, number or boolean expected, got %s", out->name, luaL_typename(L, -1));
   out->value = lua_tostring(L, -1);
+  if (strlen(out->value) != lua_rawlen(L, -1)) rp_error(L, "compiling: define: %s: it holds a NUL byte", out->name);
   lua_rawseti(L, texts, (lua_Integer)lua_rawlen(L, texts) + 1);
 }
 
@@ -47,6 +48,7 @@ static define_list read_defines(lua_State *L, int spec) {
 static const char *text_field(lua_State *L, int spec, const char *key) {
   int type = lua_getfield(L, spec, key);
   if (type != LUA_TNIL && type != LUA_TSTRING) rp_error(L, "compiling: %s: string expected, got %s", key, luaL_typename(L, -1));
+  if (lua_tostring(L, -1) && strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1)) rp_error(L, "compiling: %s: it holds a NUL byte", key);
   return lua_tostring(L, -1);
 }
 
@@ -67,7 +69,6 @@ static rp_program_spec read_spec(lua_State *L, int spec) {
   out.file = text_field(L, spec, "file");
   out.text = text_field(L, spec, "source");
   if (!out.file == !out.text) rp_error(L, "compiling: give either file or source");
-  if (out.text && strlen(out.text) != lua_rawlen(L, -1)) rp_error(L, "compiling: source: it holds a NUL byte");
   out.name = text_field(L, spec, "name");
   if (out.text && !out.name) out.name = rp_where(L);
   define_list defines = read_defines(L, spec);
@@ -89,7 +90,7 @@ static int compile(lua_State *L) {
 
 /* build_kernels(folder, kind, arch, spec) */
 static int build_kernels(lua_State *L) {
-  const char *folder = luaL_checkstring(L, 1), *kind = luaL_checkstring(L, 2), *arch = luaL_checkstring(L, 3);
+  const char *folder = rp_check_text(L, 1), *kind = rp_check_text(L, 2), *arch = rp_check_text(L, 3);
   lua_settop(L, 4);
   rp_program_spec spec = read_spec(L, 4);
   rp_check(L, rp_program_build(kind, arch, &spec, folder));
@@ -135,7 +136,7 @@ static int no_kernel(lua_State *L, const rp_program *prog, const char *name) {
 
 static int kernel_method(lua_State *L) {
   rp_program *prog = check_program(L);
-  const char *name = luaL_checkstring(L, 2);
+  const char *name = rp_check_text(L, 2);
   return push_kernel(L, prog, name) ? 1 : no_kernel(L, prog, name);
 }
 
@@ -334,7 +335,7 @@ static const struct { const char *name; rp_type type; } param_types[] = {
 };
 
 static rp_type check_param_type(lua_State *L, int arg) {
-  const char *name = luaL_checkstring(L, arg);
+  const char *name = rp_check_text(L, arg);
   for (size_t i = 0; i < sizeof param_types / sizeof *param_types; i++)
     if (strcmp(param_types[i].name, name) == 0) return param_types[i].type;
   rp_argument_error(L, arg, "unknown type '%s': expected f32, f64, i32, u32, i64, u64 or u8", name);

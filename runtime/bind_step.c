@@ -97,7 +97,7 @@ static void read_options(lua_State *L, int options, step *s) {
   s->mode = read_mode(L, options);
   if (lua_getfield(L, options, "name") != LUA_TNIL) {
     if (lua_type(L, -1) != LUA_TSTRING) rp_error(L, "capturing: option name: string expected, got %s", luaL_typename(L, -1));
-    strncpy(s->name, lua_tostring(L, -1), sizeof s->name - 1);
+    strncpy(s->name, rp_plain_text(L, -1, "capturing: option name"), sizeof s->name - 1);
   }
   lua_pop(L, 1);
   s->most = (size_t)count_option(L, options, "max_graphs", 1, MOST_GRAPHS);

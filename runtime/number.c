@@ -61,6 +61,11 @@ static rp_status as_integer(rp_number number, int64_t *out) {
   return *out = (int64_t)number.real, RP_OK;
 }
 
+/* From 2^63 on only a float of the host can say it; every one below 2^64 is an integer. */
+static bool is_upper_half(rp_type type, rp_number number) {
+  return type == RP_T_U64 && !number.is_integer && number.real >= 0x1p63 && number.real < 0x1p64;
+}
+
 static rp_status check_range(int64_t value, size_t bytes, bool is_signed) {
   int64_t most = bytes == 8 ? INT64_MAX : (INT64_C(1) << (8 * bytes - is_signed)) - 1, least = is_signed ? -most - 1 : 0;
   if (!is_signed && value < 0) return rp_fail(RP_ARGUMENT, "%lld is negative", (long long)value);
@@ -72,6 +77,7 @@ static rp_status check_range(int64_t value, size_t bytes, bool is_signed) {
 static rp_status store_integer(rp_type type, rp_number number, void *out) {
   int64_t value = 0;
   size_t bytes = rp_type_bytes(type);
+  if (is_upper_half(type, number)) return memcpy(out, &(uint64_t){(uint64_t)number.real}, bytes), RP_OK;
   RP_TRY(as_integer(number, &value));
   if (type == RP_T_BOOL && value & ~INT64_C(1)) return rp_fail(RP_ARGUMENT, "%lld is not 0 or 1", (long long)value);
   RP_TRY(check_range(value, bytes, rp_type_kind(type) == 'i'));
@@ -121,6 +127,7 @@ rp_number rp_number_load(rp_type type, const void *bytes) {
   uint64_t raw = 0;
   size_t size = rp_type_bytes(type);
   memcpy(&raw, bytes, size);
+  if (type == RP_T_U64 && raw > INT64_MAX) return real((double)raw);
   unsigned unused = (unsigned)(64 - 8 * size);
   int64_t value = rp_type_kind(type) == 'i' ? (int64_t)(raw << unused) >> unused : (int64_t)raw;
   return (rp_number){.is_integer = true, .integer = value};

@@ -15,7 +15,7 @@ typedef struct rp_number {   /* as Lua has them: an integer or a float */
 } rp_number;
 
 /* The bytes of `number` as a value of `type`: an integer type takes an integer, or a float with an exact integer value
- * in range; a float type takes either. "-1 is negative", "300 does not fit", "2.5 is not an integer", "1e300 is too large". */
+ * in range (u64 from 2^63 on is a float both ways); a float type takes either. "-1 is negative", "300 does not fit", "2.5 is not an integer", "1e300 is too large". */
 rp_status rp_number_store(rp_type type, rp_number number, void *out);
 rp_number rp_number_load(rp_type type, const void *bytes);
 rp_type rp_dtype_type(rp_dtype dtype); /* RP_F32 -> RP_T_F32 */

@@ -38,6 +38,8 @@ describe("JSON", function()
   it("says what cannot be written", function()
     assert.are.equal("encode JSON: a table with both list items and names", why(core.json_encode, { 1, x = 2 }))
     assert.are.equal("encode JSON: a string is not UTF-8", why(core.json_encode, "\xff"))
+    assert.are.equal("encode JSON: a name holds a NUL byte: x", why(core.json_encode, { ["x\0y"] = 1 }))
+    assert.matches("a list of names expected", why(core.json_encode, { x = 1 }, { "x\0y" }))
     assert.are.equal("encode JSON: a number is not finite", why(core.json_encode, { 0 / 0 }))
     assert.are.equal("encode JSON: no JSON for a function", why(core.json_encode, { x = print }))
     local loop = {}
