@@ -17,7 +17,7 @@ local IDLE = 8 -- states kept for later, the least recently used go first
 ---@field sources integer
 ---@field rows integer a source
 ---@field source integer longest source
----@field room integer longest row
+---@field room integer positions a row: tokens that are fed
 
 ---@class reprise.State
 ---@field key string what it serves
@@ -31,7 +31,7 @@ local IDLE = 8 -- states kept for later, the least recently used go first
 ---@field fresh boolean has it never made a step?
 ---@field close fun() gives back what was added to it
 
---- A size for so many sources as these lists, and rows of so many tokens, that serves others too.
+--- A size for so many sources as these lists, and rows of so many fed tokens, that serves others too.
 ---@param kind string
 ---@param lists integer[][]
 ---@param rows integer a source

@@ -25,7 +25,7 @@ Decoding.__index = Decoding
 local function finish(model, state, want)
   local size, o = state.size, want.o
   local rows = choice.state(model.device, {
-    rows = size.sources * size.rows, room = size.room, ends = #want.ends, draws = o.do_sample,
+    rows = size.sources * size.rows, room = size.room + 1, ends = #want.ends, draws = o.do_sample,
     adjusts = o.repetition_penalty ~= 1 or o.no_repeat_ngram_size > 0,
   })
   state.choice, state.token, state.position = rows, rows.token, rows.position
@@ -66,7 +66,7 @@ end
 ---@return reprise.Decoding
 function m.open(model, lists, want, numbers)
   local each = want.o.num_return_sequences
-  local size = decoder.size(kind_of(want), lists, each, want.longest)
+  local size = decoder.size(kind_of(want), lists, each, want.longest - 1) -- the last token is never fed
   local state = decoder.take(model, size, function(state) finish(model, state, want) end)
   local self = setmetatable({
     model = model, state = state, want = want, rows = #lists * each, each = each, steps = want.longest - 1, queued = 0,

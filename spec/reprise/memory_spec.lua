@@ -79,6 +79,24 @@ helper.each_device(function(name)
     end)
   end)
 
+  describe("caches of fixed places", function()
+    it("hold the tokens that are fed, not the last, and their size does not show in the result", function()
+      local model, ids, all = rp.t5.random("demo", { device = dev, seed = 5, dtype = "f16" }), source(20), nil
+      for _, new in ipairs { 40, 33, 32, 31, 17, 16, 15, 1 } do
+        for _, beams in ipairs { 1, 3 } do
+          local out = model:generate(ids, { num_beams = beams, max_new_tokens = new, eos_token_id = false })[1]
+          local state = model.idle[#model.idle]
+          assert.equal(new <= 16 and 16 or new <= 32 and 32 or 64, state.layers[1].keys.shape[2])
+          assert.equal(new, #out.ids)
+          if beams == 1 then
+            all = all or out.ids
+            assert.same(table.move(all, 1, new, 1, {}), out.ids)
+          end
+        end
+      end
+    end)
+  end)
+
   describe("memory above the weights of T5-small's decoder, 128 tokens, source 128, f16 caches", function()
     -- In a process of its own: slots and scratch of this one's pool hold what other specs needed.
     local function measured(way, beams)
