@@ -60,7 +60,7 @@ static rp_status find_from_file(void) {
     int length = snprintf(shared, sizeof shared, "%s/share/reprise", folder);
     if (length < PATH_MAX && holds_lua(shared)) return rp_home_set(shared);
   }
-  return RP_OK;
+  return holds_lua(RP_INSTALLED) ? rp_home_set(RP_INSTALLED) : RP_OK; /* LuaRocks parts core.so from the rest */
 }
 
 rp_status rp_home_find(void) {

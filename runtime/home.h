@@ -2,6 +2,7 @@
  *
  *   $REPRISE_HOME, else the first of
  *   <folder of the program or of core.so>, its share/reprise, and the same for the folders above it
+ *   share/reprise of the prefix that the build was configured for
  *
  * so that a build folder, a portable folder and an install prefix are all found by one rule.
  */

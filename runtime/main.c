@@ -7,13 +7,13 @@
  */
 #include <lauxlib.h>
 #include <lualib.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bind_interrupt.h"
-#include "cache.h"
 #include "home.h"
 #include "interrupt.h"
 #include "repl.h"
@@ -45,13 +45,6 @@ static const front fronts[] = {
     {"--devices", "@reprise --devices", "dofile(require('reprise.core').home() .. '/scripts/devices.lua')"},
     {"--build-kernels", "@reprise --build-kernels", "return require('reprise.prebuild').main(...)"},
 };
-
-static const char paths[] =
-    "local home = ...\n"
-    "local lua, share = home .. '/lua/?', home .. '/share/lua/5.4/?'\n"
-    "package.path = table.concat({ lua .. '.lua', lua .. '/init.lua', share .. '.lua', share .. '/init.lua',\n"
-    "  package.path }, ';')\n"
-    "package.cpath = home .. '/lib/lua/5.4/?.so;' .. package.cpath\n";
 
 typedef struct command {
   int argc;
@@ -127,14 +120,8 @@ static void set_arg(lua_State *L, const command *c, int zero) {
 
 static void open_state(lua_State *L) {
   luaL_openlibs(L);
-  lua_getfield(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
-  lua_pushcfunction(L, luaopen_reprise_core);
-  lua_setfield(L, -2, "reprise.core");
-  lua_pop(L, 1);
+  rp_state_open(L);
   rp_interrupt_open(L);
-  if (luaL_loadbuffer(L, paths, sizeof paths - 1, "=paths") != LUA_OK) lua_error(L);
-  lua_pushstring(L, rp_home());
-  lua_call(L, 1, 0);
 }
 
 /* Reports what went wrong, if anything did; an exit code. */
