@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -16,6 +17,7 @@
 
 enum {
   GRANULARITY = 2 << 20,    /* bytes; a large page */
+  ALIGNMENT = 256,          /* bytes; of every block */
   WARP = 32,                /* threads; a KERNEL takes whole warps here too */
   MOST_THREADS = 1024,      /* of a block, as on a GPU */
   MOST_SHARED = 16 << 20,   /* bytes of dynamic shared memory */
@@ -122,6 +124,20 @@ static rp_status decommit(rp_device *dev, uintptr_t at, size_t bytes) {
 static void release(rp_device *dev, uintptr_t at, size_t bytes) {
   (void)dev;
   munmap((void *)at, bytes);
+}
+
+static rp_status take(rp_device *dev, size_t bytes, uintptr_t *out) {
+  (void)dev;
+  void *at;
+  int e = posix_memalign(&at, ALIGNMENT, bytes);
+  if (e) return rp_fail(RP_NOMEM, "taking %zu bytes on cpu: %s", bytes, strerror(e));
+  *out = (uintptr_t)at;
+  return RP_OK;
+}
+
+static void give(rp_device *dev, uintptr_t at) {
+  (void)dev;
+  free((void *)at);
 }
 
 static rp_status upload(rp_device *dev, uintptr_t to, const void *from, size_t bytes) {
@@ -291,6 +307,8 @@ const rp_device_ops rp_cpu_ops = {
     .commit = commit,
     .decommit = decommit,
     .release = release,
+    .take = take,
+    .give = give,
     .upload = upload,
     .download = download,
     .map = map,

@@ -64,6 +64,9 @@ typedef struct rp_device_ops {
   rp_status (*commit)(rp_device *dev, uintptr_t at, size_t bytes);
   rp_status (*decommit)(rp_device *dev, uintptr_t at, size_t bytes);
   void (*release)(rp_device *dev, uintptr_t at, size_t bytes);
+  /* An allocation of its own, aligned like a block, whose end a memory checker knows. NULL: there is no such thing. */
+  rp_status (*take)(rp_device *dev, size_t bytes, uintptr_t *out);
+  void (*give)(rp_device *dev, uintptr_t at);
 
   /* Data. upload returns when `from` may be reused; download waits until the bytes are there. */
   rp_status (*upload)(rp_device *dev, uintptr_t to, const void *from, size_t bytes);

@@ -33,6 +33,8 @@ static rp_status plan(rp_graph *g) {
   for (size_t i = 0; i < rec->value_count && status == RP_OK; i++)
     if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE) rec->values[i].offset = lives[at++].offset;
   rp_free(lives);
+  for (size_t i = 0; i < rec->value_count && status == RP_OK; i++)
+    if (rec->values[i].place == RP_IN_SCRATCH) status = rp_pool_part(rec->values[i].block);
   if (status == RP_OK) status = rp_pool_plan(g->pool, g->plan.peak);
   g->planned = status == RP_OK;
   return status;
@@ -40,7 +42,8 @@ static rp_status plan(rp_graph *g) {
 
 /* ---- addresses and arguments */
 
-static uintptr_t value_address(const rp_graph *g, const rp_value *value) {
+/* As planned: the same with and without REPRISE_POOL=off. */
+static uintptr_t planned_address(const rp_graph *g, const rp_value *value) {
   switch (value->place) {
     case RP_IN_BLOCK: return rp_block_address(value->block);
     case RP_IN_SLOT: return g->input_count > value->input && g->inputs[value->input].block ? rp_tensor_address(g->inputs + value->input) : 0;
@@ -48,8 +51,14 @@ static uintptr_t value_address(const rp_graph *g, const rp_value *value) {
   }
 }
 
+static uintptr_t address(const rp_graph *g, const rp_arg *arg) {
+  const rp_value *value = g->record->values + arg->value;
+  bool apart = value->place == RP_IN_SCRATCH && value->block->apart;
+  return arg->from + (apart ? rp_apart_address(value->block->apart) : planned_address(g, value));
+}
+
 void rp_graph_range(const rp_graph *g, const rp_arg *arg, uintptr_t *from, uintptr_t *to) {
-  uintptr_t base = value_address(g, g->record->values + arg->value);
+  uintptr_t base = planned_address(g, g->record->values + arg->value);
   *from = base + arg->from;
   *to = base + arg->to;
 }
@@ -59,9 +68,8 @@ static rp_launch launch_of(const rp_graph *g, const rp_node *node, uint64_t *cel
   const rp_arg *arg = g->record->args + node->first_arg;
   size_t bytes = 0;
   for (size_t i = 0; i < node->kernel->signature->count; i++, arg++) {
-    uintptr_t from = 0, to = 0;
-    if (arg->value != RP_NONE) rp_graph_range(g, arg, &from, &to);
-    bytes += to - from;
+    uintptr_t from = arg->value == RP_NONE ? 0 : address(g, arg);
+    if (arg->value != RP_NONE) bytes += arg->to - arg->from;
     const void *bits = arg->kind == RP_POINTER ? (const void *)&from : arg->kind == RP_PARAM ? (const void *)arg->param->value : arg->scalar;
     memcpy(cells + i, bits, sizeof *cells);
     args[i] = cells + i;
@@ -338,6 +346,7 @@ rp_status rp_graph_output(rp_graph *g, size_t index, const rp_tensor *sibling, r
   const rp_value *value = g->record->values + output->value;
   rp_tensor x = output->tensor;
   RP_TRY(rp_pool_output(g->pool, value->offset, value->bytes, value->place == RP_IN_BLOCK ? value->block : NULL, g->origin, &x.block));
+  x.block->apart = rp_apart_retain(value->block->apart);
   rp_status status = g->mode == RP_COPY ? copy_of(&x) : RP_OK;
   if (status != RP_OK) return rp_tensor_close(&x), status;
   *out = x;

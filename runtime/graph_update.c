@@ -42,10 +42,15 @@ static rp_status set_all(rp_graph *g) {
   return RP_OK;
 }
 
+static void inherit(const rp_value *from, rp_value *to) {
+  to->offset = from->offset;
+  if (from->place == RP_IN_SCRATCH) to->block->apart = rp_apart_retain(from->block->apart);
+}
+
 /* The plan of the old record serves the new one. On failure the old nodes are put back; if that fails too, the graph ends. */
 static rp_status patch(rp_graph *g, rp_record *rec) {
   rp_record *old = g->record;
-  for (size_t i = 0; i < rec->value_count; i++) rec->values[i].offset = old->values[i].offset;
+  for (size_t i = 0; i < rec->value_count; i++) inherit(old->values + i, rec->values + i);
   g->record = rec;
   rp_status status = set_all(g);
   if (status == RP_OK) {

@@ -26,7 +26,9 @@ static void unlist(rp_pool *pool) {
 }
 
 rp_status rp_pool_open(rp_device *dev, size_t limit, rp_pool **out) {
+  bool apart;
   RP_TRY(rp_device_usable(dev));
+  RP_TRY(rp_apart_wanted(dev, &apart));
   rp_pool *pool = rp_alloc_zero(1, sizeof *pool);
   if (!pool) return RP_NOMEM;
   for (int z = 0; z < RP_ZONES; z++) {
@@ -38,6 +40,7 @@ rp_status rp_pool_open(rp_device *dev, size_t limit, rp_pool **out) {
   }
   for (int z = 0; z < 2; z++) rp_heap_open(&pool->heaps[z], pool->arenas[z].reserved);
   pool->device = rp_device_retain(dev);
+  pool->apart = apart;
   pool->limit = limit ? limit : SIZE_MAX;
   pool->count = 1;
   pool->next = dev->pools;
@@ -128,7 +131,7 @@ void rp_pool_figures(rp_pool *pool, rp_figures *out) {
 
 /* ---- blocks */
 
-/* Spare nodes have no tag, origin, base or host memory; the rest is set here. Clearing the whole would take as long again. */
+/* Spare nodes have no tag, origin, base, host memory or memory of their own; the rest is set here. Clearing the whole would take as long again. */
 static inline rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state state, size_t bytes) {
   rp_block *block = pool->spare;
   if (block) pool->spare = block->next;
@@ -157,13 +160,14 @@ static void drop_rare(rp_block *block) {
   if (block->host) block->pool->device->ops->unmap(block->pool->device, block->host);
   rp_free(block->tag);
   rp_block_release(block->base);
-  block->host = NULL, block->tag = NULL, block->origin = NULL, block->base = NULL;
+  rp_apart_release(block->apart);
+  block->host = NULL, block->tag = NULL, block->origin = NULL, block->base = NULL, block->apart = NULL;
 }
 
 static inline void free_block(rp_block *block) {
   rp_pool *pool = block->pool;
   pool->live_blocks--;
-  if (block->host || block->tag || block->origin || block->base) drop_rare(block);
+  if (block->host || block->tag || block->origin || block->base || block->apart) drop_rare(block);
   block->next = pool->spare;
   pool->spare = block;
   if (pool->count == 0) settle(pool);
@@ -236,8 +240,14 @@ static rp_status take(rp_pool *pool, rp_zone zone, size_t bytes, rp_block **out)
   block->extent = extent;
   block->offset = extent->offset;
   account(pool, zone, pool->allocated[zone] + extent->bytes);
+  status = rp_pool_part(block);
+  if (status != RP_OK) return rp_block_release(block), status;
   *out = block;
   return RP_OK;
+}
+
+rp_status rp_pool_part(rp_block *block) {
+  return block->pool->apart ? rp_apart_take(block->pool->device, block->bytes, &block->apart) : RP_OK;
 }
 
 rp_status rp_pool_take(rp_pool *pool, size_t bytes, rp_block **out) {
@@ -356,6 +366,7 @@ rp_status rp_block_fresh(const rp_block *block, const char *doing) {
 }
 
 uintptr_t rp_block_address(const rp_block *block) {
+  if (block->apart) return rp_apart_address(block->apart);
   return block->zone == RP_MAPPED ? block->offset : block->pool->arenas[block->zone].base + block->offset;
 }
 

@@ -10,6 +10,7 @@
 #ifndef RP_POOL_H
 #define RP_POOL_H
 
+#include "apart.h"
 #include "arena.h"
 #include "device.h"
 #include "heap.h"
@@ -45,6 +46,7 @@ typedef struct rp_block {    /* memory shared by a tensor and its views */
   rp_origin *origin;         /* outputs: the graph they came from; counted */
   uint64_t replay, clock;    /* outputs: which of its replays; pool clock when the handle was made */
   struct rp_block *base;     /* outputs of a graph's own: the private memory behind this handle; counted */
+  rp_apart *apart;           /* REPRISE_POOL=off: where its bytes lie instead of in a zone; counted */
 } rp_block;
 
 typedef struct rp_zone_figures { size_t allocated, reserved, peak_allocated, peak_reserved; } rp_zone_figures;
@@ -75,6 +77,7 @@ struct rp_pool {
   uint64_t clock;            /* one more at every enqueued write */
   size_t live_blocks;        /* they hold the pool too */
   uint32_t count;            /* handles, graphs, records */
+  bool apart;                /* REPRISE_POOL=off */
 };
 
 rp_status rp_pool_open(rp_device *dev, size_t limit, rp_pool **out); /* limit in bytes, 0: none */
@@ -87,6 +90,7 @@ rp_status rp_pool_take(rp_pool *pool, size_t bytes, rp_block **out);      /* ten
 rp_status rp_pool_mapped(rp_pool *pool, size_t bytes, rp_block **out);    /* host memory, zeroed; see rp_block.host */
 rp_status rp_pool_promise(rp_pool *pool, size_t bytes, uint32_t value, rp_block **out);
 rp_status rp_pool_slot_block(rp_pool *pool, size_t bytes, rp_block **out); /* slots; for slot.c */
+rp_status rp_pool_part(rp_block *block);                  /* memory of its own for a planned block, if the pool is off */
 /* A handle on planned bytes of scratch, or (base not NULL) on the private memory of a graph, as its last replay left them. */
 rp_status rp_pool_output(rp_pool *pool, size_t offset, size_t bytes, rp_block *base, rp_origin *origin, rp_block **out);
 rp_status rp_pool_plan(rp_pool *pool, size_t peak);       /* a graph was planned: scratch holds `peak` bytes */

@@ -20,12 +20,15 @@ static rp_status make_place(rp_pool *pool, size_t bytes, rp_block **out) {
   return RP_OK;
 }
 
+/* Bytes that a place can hold: memory of its own ends where it was asked to. */
+static size_t room_of(const rp_block *place) { return place->apart ? place->bytes : place->extent->bytes; }
+
 rp_status rp_slot_take(rp_pool *pool, size_t index, size_t bytes, size_t reserve, rp_block **out) {
   RP_TRY(widen(pool, index));
   rp_block *present = pool->slots[index];
-  if (!present || present->extent->bytes < bytes) {
+  if (!present || room_of(present) < bytes) {
     size_t want = bytes > reserve ? bytes : reserve;
-    if (present && want < 2 * present->extent->bytes) want = 2 * present->extent->bytes;
+    if (present && want < 2 * room_of(present)) want = 2 * room_of(present);
     rp_block *wider;
     RP_TRY(make_place(pool, want, &wider));
     pool->slots[index] = wider;
@@ -37,7 +40,7 @@ rp_status rp_slot_take(rp_pool *pool, size_t index, size_t bytes, size_t reserve
 
 rp_block *rp_slot_moved(const rp_pool *pool, size_t index, const rp_block *block, size_t bytes) {
   rp_block *present = index < pool->slot_count ? pool->slots[index] : NULL;
-  return present && present != block && present->extent->bytes >= bytes ? present : NULL;
+  return present && present != block && room_of(present) >= bytes ? present : NULL;
 }
 
 static const rp_block *memory_of(const rp_tensor *x) { return x->block->base ? x->block->base : x->block; }
