@@ -7,6 +7,7 @@
 #include "cache.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +189,30 @@ rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_sour
   rp_status status = get_user(folder, &key, ops, arch, source, out);
   close(folder);
   return status;
+}
+
+/* ---- Facts */
+
+static void tell_folder(rp_fact_fn *tell, void *to, const char *fact, const char *path, unsigned create) {
+  char text[4200];
+  int folder = rp_folder_open(path, create);
+  bool refused = folder < 0 && errno == EACCES;
+  snprintf(text, sizeof text, "opening %s: %s", path,
+           refused ? "it belongs to another user, or others may write there" : strerror(errno));
+  if (folder < 0) return tell(to, fact, NULL, text);
+  bool usable = !create || faccessat(folder, ".", W_OK, AT_EACCESS) == 0;
+  if (usable) snprintf(text, sizeof text, "%s: %zu entries", path, rp_folder_count(folder));
+  else snprintf(text, sizeof text, "writing to %s: %s", path, strerror(errno));
+  close(folder);
+  tell(to, fact, usable ? text : NULL, usable ? NULL : text);
+}
+
+void rp_cache_examine(rp_fact_fn *tell, void *to) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/prebuilt", rp_home());
+  tell_folder(tell, to, "prebuilt", path, 0);
+  if (user_path(path, sizeof path)) tell_folder(tell, to, "cache", path, 0700);
+  else tell(to, "cache", NULL, "looking for a cache: none of REPRISE_CACHE, XDG_CACHE_HOME and HOME names a folder");
 }
 
 rp_status rp_cache_build(const char *folder, const rp_device_ops *ops, const char *arch,

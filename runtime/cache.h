@@ -24,6 +24,8 @@ const char *rp_home(void);                      /* never NULL; "." until set */
 rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_source *source, rp_image *out);
 /* Compiles `source` into folder as a prebuilt entry (key without the compiler). */
 rp_status rp_cache_build(const char *folder, const rp_device_ops *ops, const char *arch, const rp_source *source);
+/* The folders "prebuilt" and "cache": how many entries, or why they are not used. For `reprise --doctor`. */
+void rp_cache_examine(rp_fact_fn *tell, void *to);
 void rp_image_free(rp_image *image);
 rp_cache_counts rp_cache_counted(void);         /* of this process */
 

@@ -26,6 +26,8 @@ rp_status rp_cpu_threads(int *out);
  * limits. */
 void rp_cpu_memory(size_t *free_bytes, size_t *total_bytes);
 
+void rp_cpu_examine(rp_fact_fn *tell, void *to); /* see device.h */
+
 /* The path of the host's C++ compiler: $REPRISE_CXX, $CXX, c++ or g++. RP_MISSING, with the remedy, if there
  * is none. */
 rp_status rp_compiler_find(char *out, size_t room);

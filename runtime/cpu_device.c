@@ -303,6 +303,7 @@ const rp_device_ops rp_cpu_ops = {
     .free = free_one,
     .synchronize = synchronize,
     .memory = memory,
+    .examine = rp_cpu_examine,
     .reserve = reserve,
     .commit = commit,
     .decommit = decommit,

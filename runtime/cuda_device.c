@@ -238,6 +238,7 @@ const rp_device_ops rp_cuda_ops = {
     .free = cuda_free,
     .synchronize = rp_cuda_synchronize,
     .memory = rp_cuda_memory,
+    .examine = rp_cuda_examine,
     .reserve = rp_cuda_reserve,
     .commit = rp_cuda_commit,
     .decommit = rp_cuda_decommit,

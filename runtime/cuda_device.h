@@ -57,6 +57,8 @@ rp_status rp_cuda_poll(rp_device *dev, bool *idle);
 
 void rp_cuda_note_launch(rp_cuda_device *dev, const char *what); /* for the sentence about a fault; copied */
 
+void rp_cuda_examine(rp_fact_fn *tell, void *to); /* cuda_facts.c */
+
 /* cuda_memory.c */
 CUmemAllocationProp rp_cuda_properties(const rp_cuda_device *dev); /* of memory on this device */
 rp_status rp_cuda_memory(rp_device *dev, size_t *free_bytes, size_t *total_bytes);

@@ -48,6 +48,9 @@ typedef struct rp_launch {
   size_t bytes;                      /* of memory that its tensors span: a hint how much work it is */
 } rp_launch;
 
+/* Takes a fact about the machine: its value, or NULL and why there is none. Texts are copied. */
+typedef void rp_fact_fn(void *to, const char *fact, const char *value, const char *why);
+
 typedef struct rp_device_ops {
   const char *kind;                  /* "cpu", "cuda" */
 
@@ -57,6 +60,9 @@ typedef struct rp_device_ops {
   void (*free)(rp_device *dev);      /* the last count is gone */
   rp_status (*synchronize)(rp_device *dev);                       /* waits; polls for Ctrl-C */
   rp_status (*memory)(rp_device *dev, size_t *free_bytes, size_t *total_bytes);
+
+  /* What the kind needs of the machine, found or not, for `reprise --doctor`. Opens no device. */
+  void (*examine)(rp_fact_fn *tell, void *to);
 
   /* Address ranges. commit and decommit take multiples of dev->granularity inside a reserved range; decommit takes
    * ranges that were committed by whole calls. commit may wait for the device. */

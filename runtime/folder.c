@@ -2,6 +2,7 @@
  * path again. */
 #include "folder.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -57,6 +58,18 @@ int rp_folder_open(const char *path, unsigned create) {
   close(folder);
   errno = EACCES;
   return -1;
+}
+
+size_t rp_folder_count(int folder) {
+  int own = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  DIR *list = own < 0 ? NULL : fdopendir(own);
+  size_t count = 0;
+  if (!list && own >= 0) close(own);
+  if (!list) return 0;
+  for (struct dirent *entry; (entry = readdir(list));)
+    count += strspn(entry->d_name, "0123456789abcdef") == 32 && !entry->d_name[32];
+  closedir(list);
+  return count;
 }
 
 /* ---- Reading */

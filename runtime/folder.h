@@ -23,6 +23,7 @@ rp_key rp_key_of(const void *bytes, size_t size);
 /* A descriptor of the folder; -1, with errno: it is not there, or refused (EACCES): its owner is neither
  * we nor root, or others may write. create: 0, else the mode with which missing folders are made. */
 int rp_folder_open(const char *path, unsigned create);
+size_t rp_folder_count(int folder); /* entries, good and bad */
 /* RP_NOMEM alone fails; an entry that cannot be read is RP_FOUND_NONE, one that is not whole RP_FOUND_BAD. */
 rp_status rp_folder_read(int folder, const rp_key *key, size_t symbols, rp_image *out, rp_found *found);
 /* Replaces the entry at once for every reader. RP_IO names the entry. */

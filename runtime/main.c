@@ -1,7 +1,7 @@
 /* main.c - the program: a Lua interpreter with reprise inside.
  *
  *   reprise [-e chunk] [-l module] [-i] [-v] [script [args]]     as `lua` does
- *   reprise --test | --devices | --build-kernels DIR             each is a few lines of Lua below
+ *   reprise --test | --devices | --doctor | --build-kernels DIR   each is a few lines of Lua below
  *
  * Exit codes: 0, 1 after an error (with a traceback on stderr), 2 for a wrong command line, 130 after Ctrl-C.
  */
@@ -30,6 +30,7 @@ static const char help[] =
     "  -                      run standard input; --  end the options\n"
     "  --test [arguments]     run the specs with busted; arguments are busted's\n"
     "  --devices              list the devices present\n"
+    "  --doctor               say what was found of driver, compilers, cache, memory, and what to do about the rest\n"
     "  --build-kernels DIR [--arch a,b]\n"
     "                         compile the library kernels into DIR, for this machine or the architectures given\n"
     "  -h, --help             show this text\n";
@@ -43,6 +44,7 @@ static const front fronts[] = {
      "require 'busted.runner'(suite.prepare())\n"
      "return suite.code()"},
     {"--devices", "@reprise --devices", "dofile(require('reprise.core').home() .. '/scripts/devices.lua')"},
+    {"--doctor", "@reprise --doctor", "return require('reprise.doctor').main(...)"},
     {"--build-kernels", "@reprise --build-kernels", "return require('reprise.prebuild').main(...)"},
 };
 

@@ -158,6 +158,11 @@ function core.open_scope() end
 ---@return string
 function core.home(path) end
 
+--- What was found on this machine of what a kind of device, or the kernel cache, needs: for `reprise --doctor`.
+---@param part "cpu"|"cuda"|"cache"
+---@return { name: string, value: string?, why: string? }[] facts `why`: why there is no value
+function core.examine(part) end
+
 --- What the kernel cache did in this process.
 ---@return { prebuilt: integer, hits: integer, compiled: integer, rebuilt: integer }
 function core.cache_counts() end

@@ -12,7 +12,7 @@ _reprise() {
       return ;;
   esac
   if [[ $word == -* ]]; then
-    local options="-e -l -i -v -h --help --test --devices --build-kernels"
+    local options="-e -l -i -v -h --help --test --devices --doctor --build-kernels"
     if [[ ${COMP_WORDS[1]} == --build-kernels ]]; then options=--arch; fi
     mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
   else
