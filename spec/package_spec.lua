@@ -58,12 +58,11 @@ describe("installed", function()
     assert.equal("package.sh: dpkg: the ways are prefix, tarball and rock\n", err)
   end)
 
-  it("with one version in the build, the module, the rockspec and the man page", function()
+  it("with one version in the build, the module and the rockspec", function()
     if not io.open "CMakeLists.txt" then helper.pending "the source is not here" end
     local version = core.version
     assert.truthy(helper.read("CMakeLists.txt"):find("project(reprise VERSION " .. version, 1, true))
     assert.truthy(helper.read("CHANGELOG.md"):find("## " .. version, 1, true))
-    assert.truthy(helper.read("runtime/package/reprise.1"):find('"reprise ' .. version .. '"', 1, true))
     local rockspec = helper.read("reprise-" .. version .. "-1.rockspec")
     assert.truthy(rockspec:find('version = "' .. version .. '-1"', 1, true))
     assert(load(rockspec, "rockspec", "t", {}))()
@@ -72,7 +71,7 @@ describe("installed", function()
   it("names the options of the program in its man page and its completion", function()
     if not io.open "CMakeLists.txt" then helper.pending "the source is not here" end
     local _, help = helper.run(helper.quote(helper.program()) .. " --help")
-    local page = helper.read("runtime/package/reprise.1"):gsub("\\%-", "-")
+    local page = helper.read("runtime/package/reprise.1.in"):gsub("\\%-", "-")
     local completion = helper.read "runtime/package/completion.bash"
     for option in help:gmatch "%-%-%a[%w-]*" do
       assert.truthy(page:find(option, 1, true), option)
@@ -81,8 +80,10 @@ describe("installed", function()
   end)
 
   it("names the environment variables of README.md in its man page", function()
-    if not io.open "CMakeLists.txt" then helper.pending "the source is not here" end
-    local page = helper.read "runtime/package/reprise.1"
+    local file = io.open(build .. "/reprise.1")
+    if not file then helper.pending "there is no man page beside the program" end
+    local page = file:read "a"
+    file:close()
     for name in helper.read("README.md"):gmatch "\n| `(REPRISE_[%u_]+)`" do
       if name ~= "REPRISE_BUILD" then assert.truthy(page:find(".B " .. name .. "\n", 1, true), name) end
     end
