@@ -26,6 +26,7 @@
 #define RP_STEP_NAME "reprise.Step"       /* see bind_step.c */
 #define RP_SIGNAL_NAME "reprise.Signal"   /* rp_signal * */
 #define RP_SCOPE_NAME "reprise.Scope"     /* see bind_scope.c */
+#define RP_HISTORY_NAME "reprise.History" /* rp_history * */
 
 /* ---- errors */
 int rp_raise(lua_State *L);                                  /* raises rp_message() with its line; never returns */
@@ -107,6 +108,7 @@ void rp_bind_graph(lua_State *L);
 void rp_bind_step(lua_State *L);
 void rp_bind_scope(lua_State *L);
 void rp_bind_signal(lua_State *L);
+void rp_bind_history(lua_State *L);
 void rp_bind_file(lua_State *L);
 void rp_bind_open(lua_State *L);                             /* pushes the table of reprise.core */
 

@@ -72,5 +72,6 @@ void rp_bind_open(lua_State *L) {
   rp_bind_step(L);
   rp_bind_scope(L);
   rp_bind_signal(L);
+  rp_bind_history(L);
   rp_bind_file(L);
 }

@@ -44,6 +44,7 @@ enum { RP_CUDA_OLDEST = 12040 }; /* of the driver */
   X(cuEventCreate, 2000)                               \
   X(cuEventRecord, 2000)                               \
   X(cuEventQuery, 2000)                                \
+  X(cuEventElapsedTime, 2000)                          \
   X(cuEventDestroy, 4000)                              \
   X(cuMemGetInfo, 3020)                                \
   X(cuMemHostAlloc, 2020)                              \

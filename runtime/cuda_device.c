@@ -206,6 +206,7 @@ static rp_status start(rp_cuda_device *dev, int ordinal) {
 static void stop(rp_cuda_device *dev) {
   rp_cuda.cuCtxSetCurrent(dev->context);
   if (dev->stream) rp_cuda.cuStreamSynchronize(dev->stream);
+  rp_cuda_stamp_stop(dev);
   rp_cuda_memory_stop(dev);
   if (dev->stream) rp_cuda.cuStreamDestroy(dev->stream);
   rp_cuda.cuCtxSetCurrent(NULL);
@@ -261,4 +262,6 @@ const rp_device_ops rp_cuda_ops = {
     .exec_launch = rp_cuda_exec_launch,
     .exec_free = rp_cuda_exec_free,
     .exec_bytes = rp_cuda_exec_bytes,
+    .stamp = rp_cuda_stamp,
+    .stamps = rp_cuda_stamps,
 };

@@ -3,6 +3,7 @@
  *   cuda_api, cuda_nvrtc   the two libraries           cuda_program   source -> image
  *   cuda_device            context, waiting, errors    cuda_launch    image -> module -> function -> launch
  *   cuda_memory            addresses, pages, data      cuda_graph     launches -> executable graph
+ *   cuda_stamp             times
  */
 #ifndef RP_CUDA_DEVICE_H
 #define RP_CUDA_DEVICE_H
@@ -31,6 +32,8 @@ typedef struct rp_cuda_device {
   unsigned char *staging;        /* pinned, RP_CUDA_SLOTS slots; NULL until data first moves */
   CUevent staged[RP_CUDA_SLOTS]; /* recorded behind the copy that last used the slot */
   unsigned slot;                 /* the next to use */
+  CUevent *stamps;               /* that tell the time; owned */
+  size_t stamp_count, stamp_room;
   CUresult fault;                /* an error that the context does not recover from, else CUDA_SUCCESS */
   uint64_t launches;             /* since the device was last idle */
   char last[48];                 /* the latest of them */
@@ -71,6 +74,11 @@ rp_status rp_cuda_map(rp_device *dev, size_t bytes, void **host, uintptr_t *addr
 void rp_cuda_unmap(rp_device *dev, void *host);
 rp_status rp_cuda_download(rp_device *dev, void *to, uintptr_t from, size_t bytes);
 void rp_cuda_memory_stop(rp_cuda_device *dev); /* gives all of it back; the context is current */
+
+/* cuda_stamp.c */
+rp_status rp_cuda_stamp(rp_device *dev, uint32_t index);
+rp_status rp_cuda_stamps(rp_device *dev, uint32_t count, double *seconds);
+void rp_cuda_stamp_stop(rp_cuda_device *dev); /* gives the events back; the context is current */
 
 /* cuda_program.c */
 rp_status rp_cuda_compiler_key(char *out, size_t room);

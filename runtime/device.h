@@ -103,6 +103,11 @@ typedef struct rp_device_ops {
   rp_status (*exec_launch)(rp_device *dev, rp_exec *exec);
   void (*exec_free)(rp_device *dev, rp_exec *exec);               /* waits for a run in flight */
   size_t (*exec_bytes)(const rp_exec *exec);                      /* device memory it took; NULL: the device cannot tell */
+
+  /* Times. stamp notes, as number `index` of a row, the time when all that was enqueued so far has ended; stamps waits and
+   * gives the row's first `count` times, in seconds of CLOCK_MONOTONIC. NULL: an operation has ended when it returns. */
+  rp_status (*stamp)(rp_device *dev, uint32_t index);
+  rp_status (*stamps)(rp_device *dev, uint32_t count, double *seconds);
 } rp_device_ops;
 
 struct rp_device {
@@ -115,6 +120,7 @@ struct rp_device {
   uint32_t count;                    /* owners; see rp_device_retain */
   bool closed;
   struct rp_record *record;          /* the open capture, or NULL; not owned */
+  struct rp_history *history;        /* the recording that launches belong to, or NULL; not owned */
   struct rp_pool *pool;              /* the default pool, or NULL; not owned: it clears this when it goes */
   struct rp_pool *pools;             /* all of them, linked; not owned */
   uint64_t waits;                    /* times the host waited for all work, or for bytes it asked for */

@@ -6,6 +6,7 @@
 #include "copy.h"
 #include "early.h"
 #include "mem.h"
+#include "portrait.h"
 #include "slot.h"
 
 /* ---- planning */
@@ -63,8 +64,7 @@ void rp_graph_range(const rp_graph *g, const rp_arg *arg, uintptr_t *from, uintp
   *to = base + arg->to;
 }
 
-/* What the device is handed for the node: args[i] points into cells[i], eight bytes each. */
-static rp_launch launch_of(const rp_graph *g, const rp_node *node, uint64_t *cells, void **args) {
+rp_launch rp_graph_launch(const rp_graph *g, const rp_node *node, uint64_t *cells, void **args) {
   const rp_arg *arg = g->record->args + node->first_arg;
   size_t bytes = 0;
   for (size_t i = 0; i < node->kernel->signature->count; i++, arg++) {
@@ -87,7 +87,7 @@ static rp_status build(rp_graph *g, bool parallel) {
   void **args = (void **)(void *)(cells + rec->arg_count);
   for (size_t i = 0; i < rec->node_count; i++) {
     size_t at = rec->nodes[i].first_arg;
-    nodes[i] = launch_of(g, rec->nodes + i, cells + at, args + at);
+    nodes[i] = rp_graph_launch(g, rec->nodes + i, cells + at, args + at);
   }
   rp_status status = parallel ? RP_OK : rp_early_mark(rec, nodes);
   if (status != RP_OK) return rp_free(nodes), status;
@@ -164,6 +164,7 @@ rp_status rp_graph_make(rp_record *rec, const rp_graph_options *options, rp_grap
   *g = (rp_graph){.pool = rp_pool_retain(rec->pool), .record = rec, .count = 1};
   rp_status status = fill_in(g, options);
   if (status != RP_OK) return rp_graph_release(g), status;
+  if (g->pool->history) rp_portrait_of(g);
   *out = g;
   return RP_OK;
 }
@@ -175,6 +176,7 @@ rp_graph *rp_graph_retain(rp_graph *g) {
 
 /* Gives back all but the plan. */
 static void dismantle(rp_graph *g) {
+  if (g->pool->history) rp_portrait_end(g);
   if (g->exec) g->pool->device->ops->exec_free(g->pool->device, g->exec);
   g->pool->executables -= g->driver_bytes;
   for (size_t i = 0; i < g->input_count; i++) rp_tensor_close(&g->inputs[i]);
@@ -214,9 +216,9 @@ bool rp_graph_fits(const rp_graph *g, const rp_tensor *const *inputs, size_t cou
 
 rp_status rp_graph_set_node(rp_graph *g, size_t index) {
   const rp_node *node = g->record->nodes + index;
-  uint64_t cells[64];
-  void *args[64];
-  rp_launch launch = launch_of(g, node, cells, args);
+  uint64_t cells[RP_MOST_PARAMETERS];
+  void *args[RP_MOST_PARAMETERS];
+  rp_launch launch = rp_graph_launch(g, node, cells, args);
   return g->pool->device->ops->exec_set(g->pool->device, g->exec, index, &launch);
 }
 
@@ -315,7 +317,7 @@ rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs) {
   if (g->param_count) RP_TRY(update_params(g));
   if (inputs) RP_TRY(check_inputs(g, inputs));
   if (inputs) RP_TRY(fill_slots(g, inputs));
-  rp_status status = dev->ops->exec_launch(dev, g->exec);
+  rp_status status = g->pool->history ? rp_portrait_replay(g) : dev->ops->exec_launch(dev, g->exec);
   stamp_writes(g); /* also when it was broken off: then some bytes are new */
   rp_pool_replayed(g->pool, g->plan.peak, g->origin);
   return status;

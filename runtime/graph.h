@@ -48,6 +48,7 @@ typedef struct rp_graph {
   bool parallel;
   rp_origin *origin;         /* counted: its name, replays and end, for its outputs */
   uint64_t copied, skipped;  /* bytes of inputs, of all replays */
+  uint32_t history, portrait; /* its portrait in the history of that serial; 0: in none */
   bool closed;
   uint32_t count;
 } rp_graph;
@@ -62,6 +63,8 @@ rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs);
  * through one is known to all: the later ones are given an earlier one as `sibling`, else NULL. */
 rp_status rp_graph_output(rp_graph *g, size_t index, const rp_tensor *sibling, rp_tensor *out);
 bool rp_graph_same_output(const rp_graph *g, size_t a, size_t b);
+/* What the device is handed for a node: args[i] points to cells[i], eight bytes each. */
+rp_launch rp_graph_launch(const rp_graph *g, const rp_node *node, uint64_t *cells, void **args);
 rp_status rp_graph_set_node(rp_graph *g, size_t index);    /* hands the device the node as the record has it now */
 void rp_graph_note_params(rp_graph *g);                    /* the device has all parameters as they are now */
 rp_status rp_graph_edges(rp_graph *g);                     /* fills g->edges */

@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "history.h"
 #include "mem.h"
 #include "record.h"
 
-enum { ARGS = 64 }; /* most parameters a kernel may have here */
+enum { ARGS = RP_MOST_PARAMETERS };
 
 void rp_formal_text(const rp_signature *signature, size_t index, char *out, size_t room) {
   const rp_formal *f = signature->formals + index;
@@ -75,7 +76,7 @@ static rp_status start(const rp_kernel *kernel, const rp_geometry *how, const rp
   }
   rp_launch launch = {.function = kernel->function, .signature = signature, .grid = how->grid, .block = how->block,
                       .cluster = how->cluster, .shared = how->shared, .cooperative = how->cooperative, .args = values, .bytes = bytes};
-  rp_status status = dev->ops->launch(dev, &launch);
+  rp_status status = dev->history ? rp_history_launch(dev->history, &launch) : dev->ops->launch(dev, &launch);
   for (size_t i = 0; i < signature->count; i++) /* also when it was broken off: then some bytes are new */
     if (args[i].tensor && !signature->formals[i].constant) rp_tensor_touched(args[i].tensor);
   return status;

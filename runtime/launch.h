@@ -8,6 +8,8 @@
 #include "program.h"
 #include "tensor.h"
 
+enum { RP_MOST_PARAMETERS = 64 }; /* of a kernel that is launched */
+
 typedef struct rp_param {   /* a scalar that can be set between replays */
   rp_type type;
   unsigned char value[8];   /* of `type`, from the first byte */

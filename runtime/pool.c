@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "history.h"
 #include "mem.h"
 #include "slot.h"
 
@@ -106,6 +107,7 @@ static void note_peaks(rp_pool *pool) {
   size_t reserved = 0;
   for (int z = 0; z < RP_ZONES; z++) reserved += pool->arenas[z].committed;
   if (reserved > pool->peak_reserved_all) pool->peak_reserved_all = reserved;
+  if (pool->history) rp_history_change(pool->history);
 }
 
 static void account(rp_pool *pool, rp_zone zone, size_t now) {
@@ -113,6 +115,7 @@ static void account(rp_pool *pool, rp_zone zone, size_t now) {
   pool->allocated[zone] = now;
   if (now > pool->peak[zone]) pool->peak[zone] = now;
   if (all > pool->peak_all) pool->peak_all = all;
+  if (pool->history) rp_history_change(pool->history);
 }
 
 void rp_pool_figures(rp_pool *pool, rp_figures *out) {
@@ -340,6 +343,7 @@ rp_status rp_pool_trim(rp_pool *pool, size_t *freed) {
   RP_TRY(rp_arena_decommit(&pool->arenas[RP_SCRATCH], largest_plan(pool), SIZE_MAX));
   for (int z = 0; z < RP_ZONES; z++) after += pool->arenas[z].committed;
   *freed = before - after;
+  if (pool->history && *freed) rp_history_change(pool->history);
   return RP_OK;
 }
 

@@ -75,6 +75,7 @@ struct rp_pool {
   size_t executables;        /* bytes that the driver took for live graphs */
   uint64_t copied, skipped;  /* bytes of inputs, of all replays */
   uint64_t clock;            /* one more at every enqueued write */
+  struct rp_history *history; /* while it is being recorded: history.h; not owned */
   size_t live_blocks;        /* they hold the pool too */
   uint32_t count;            /* handles, graphs, records */
   bool apart;                /* REPRISE_POOL=off */

@@ -35,6 +35,19 @@ end
 ---@return string
 function m.show(value, options) return require "reprise.print".show(value, options) end
 
+---Records a pool: its zones over time, replays, the plans of its graphs. The file is written when the handle is closed,
+---when another recording of the pool begins, or when the script ends.
+---@param file string x.html: a page that needs nothing else; x.json: a timeline for Perfetto
+---@param place reprise.Place
+---@return reprise.Recording
+function m.record_memory(file, place) return require "reprise.recording".start("record_memory", file, place, false) end
+
+---The same with the time of every kernel. Graphs are replayed node by node for it, and a GPU is waited for each time.
+---@param file string
+---@param place reprise.Place
+---@return reprise.Recording
+function m.trace(file, place) return require "reprise.recording".start("trace", file, place, true) end
+
 local later = { t5 = "reprise.t5", ops = "reprise.ops", nn = "reprise.nn" }
 
 return setmetatable(m, {

@@ -83,6 +83,12 @@ function core.pool(options) end
 ---@return integer lower_bound bytes, the largest sum alive at one node
 function core.plan(lives, tries) end
 
+--- Begins to record what happens in a pool: `rp.record_memory` and `rp.trace` are made of it.
+---@param place reprise.Place
+---@param timed boolean? kernels are timed, and graphs replayed node by node for it
+---@return reprise.History
+function core.history(place, timed) end
+
 --- Words of host memory that kernels write (`publish`) and scripts read without waiting.
 ---@param place reprise.Place
 ---@param records integer? of the ring, 128 unless given
@@ -388,6 +394,20 @@ function Signal:wait(index) end
 
 --- Gives the handle back.
 function Signal:close() end
+
+---@class reprise.History
+local History = {}
+
+--- Ends the recording; what was recorded stays.
+function History:stop() end
+
+--- What was recorded until now: figures of the pool whenever they changed, replays, timed launches, and every graph with
+--- its plan and nodes, as columns of integers. Times are nanoseconds since it began.
+---@return table
+function History:report() end
+
+--- Ends the recording and forgets it.
+function History:close() end
 
 ---@class reprise.Graph
 ---@field name string

@@ -1,0 +1,19 @@
+// start.js - fills the page.
+
+function start() {
+  $("title").textContent = `The pool of ${data.device}`;
+  document.title = `reprise: the pool of ${data.device}`;
+  $("facts").textContent = [data.model, `${time(data.duration)} recorded`,
+    `${count(data.replays, "replay")} of ${count(data.graphs.length, "graph")}`,
+    count(data.changes, "change of the pool", "changes of the pool"),
+    data.timed ? count(data.launches, "timed launch", "timed launches") : "",
+    data.torn ? "incomplete: host memory ran out" : ""].filter(Boolean).join(" · ");
+  showSaving();
+  choose(chosen ?? data.graphs.reduce((best, graph) =>
+    graph.nodes && (!best || graph.replays * graph.node_count > best.replays * best.node_count) ? graph : best, null));
+}
+
+start();
+redrawAll();
+document.documentElement.dataset.ready =
+  `${data.moments.at.length} moments, ${data.spans.from.length} spans, ${data.slices.from.length} slices, ${data.graphs.length} graphs`;
