@@ -1,10 +1,8 @@
 /* bind_history.c - recording what happens in a pool; what was recorded, as tables.
  *
- * Lists of many numbers are tables of columns. Times are integers, nanoseconds since the history began; names, graphs and
- * nodes are numbers of their lists, from 1, and 0 where there is none.
+ * Lists of many numbers are tables of columns. Times are integers, nanoseconds since the history began; names,
+ * graphs and nodes are numbers of their lists, from 1, and 0 where there is none.
  */
-#include <string.h>
-
 #include "bind.h"
 #include "history.h"
 #include "portrait.h"
@@ -21,7 +19,8 @@ static int history(lua_State *L) {
   bool timed = lua_toboolean(L, 2);
   rp_history **box = rp_new(L, sizeof *box, RP_HISTORY_NAME);
   lua_pushvalue(L, 1);
-  lua_setiuservalue(L, -2, 1); /* the pool's handle, or its device's: the default pool lives as long as that */
+  lua_setiuservalue(L, -2,
+                    1); /* the pool's handle, or its device's: the default pool lives as long as that */
   RP_CALL(L, rp_history_start(pool, timed, box));
   return 1;
 }
@@ -46,14 +45,15 @@ typedef uint64_t (*figure)(const void *items, size_t i);
 
 static void set_column(lua_State *L, const char *key, const void *items, size_t count, figure of) {
   lua_createtable(L, (int)count, 0);
-  for (size_t i = 0; i < count; i++) lua_pushinteger(L, (lua_Integer)of(items, i)), lua_rawseti(L, -2, (lua_Integer)i + 1);
+  for (size_t i = 0; i < count; i++)
+    lua_pushinteger(L, (lua_Integer)of(items, i)), lua_rawseti(L, -2, (lua_Integer)i + 1);
   lua_setfield(L, -2, key);
 }
 
-#define RP_FIGURE(name, type, expression)                   \
-  static uint64_t name(const void *items, size_t i) {       \
-    const type *item = (const type *)items + i;             \
-    return (uint64_t)(expression);                          \
+#define RP_FIGURE(name, type, expression)             \
+  static uint64_t name(const void *items, size_t i) { \
+    const type *item = (const type *)items + i;       \
+    return (uint64_t)(expression);                    \
   }
 
 RP_FIGURE(moment_at, rp_moment, nanoseconds(item->at))
@@ -86,25 +86,36 @@ RP_FIGURE(node_timed, rp_sitter, item->timed)
 RP_FIGURE(node_time, rp_sitter, nanoseconds(item->seconds))
 RP_FIGURE(node_least, rp_sitter, nanoseconds(item->least))
 
-typedef struct column { const char *key; figure of; } column;
+typedef struct column {
+  const char *key;
+  figure of;
+} column;
 
 /* Sets field `key` to a table of columns, of which the last has no key. */
-static void set_columns(lua_State *L, const char *key, const void *items, size_t count, const column *columns) {
+static void set_columns(lua_State *L, const char *key, const void *items, size_t count,
+                        const column *columns) {
   lua_newtable(L);
   for (; columns->key; columns++) set_column(L, columns->key, items, count, columns->of);
   lua_setfield(L, -2, key);
 }
 
-static const column of_moments[] = {{"at", moment_at}, {"tensors", moment_tensors}, {"slots", moment_slots}, {"scratch", moment_scratch},
-                                    {"reserved_tensors", reserved_tensors}, {"reserved_slots", reserved_slots},
-                                    {"reserved_scratch", reserved_scratch}, {NULL, NULL}};
-static const column of_spans[] = {{"from", span_from}, {"to", span_to}, {"graph", span_graph}, {"replays", span_replays}, {NULL, NULL}};
-static const column of_slices[] = {{"from", slice_from}, {"to", slice_to}, {"name", slice_name}, {"graph", slice_graph}, {"node", slice_node},
-                                   {NULL, NULL}};
-static const column of_lives[] = {{"first", life_first}, {"last", life_last}, {"offset", life_offset}, {"bytes", life_bytes},
-                                  {"output", life_output}, {NULL, NULL}};
-static const column of_nodes[] = {{"kernel", node_kernel}, {"where", node_where}, {"reads", node_reads}, {"writes", node_writes},
-                                  {"blocks", node_blocks}, {"timed", node_timed}, {"time", node_time}, {"least", node_least}, {NULL, NULL}};
+static const column of_moments[] = {{"at", moment_at},
+                                    {"tensors", moment_tensors},
+                                    {"slots", moment_slots},
+                                    {"scratch", moment_scratch},
+                                    {"reserved_tensors", reserved_tensors},
+                                    {"reserved_slots", reserved_slots},
+                                    {"reserved_scratch", reserved_scratch},
+                                    {NULL, NULL}};
+static const column of_spans[] = {
+    {"from", span_from}, {"to", span_to}, {"graph", span_graph}, {"replays", span_replays}, {NULL, NULL}};
+static const column of_slices[] = {{"from", slice_from},   {"to", slice_to},     {"name", slice_name},
+                                   {"graph", slice_graph}, {"node", slice_node}, {NULL, NULL}};
+static const column of_lives[] = {{"first", life_first}, {"last", life_last},     {"offset", life_offset},
+                                  {"bytes", life_bytes}, {"output", life_output}, {NULL, NULL}};
+static const column of_nodes[] = {{"kernel", node_kernel}, {"where", node_where},   {"reads", node_reads},
+                                  {"writes", node_writes}, {"blocks", node_blocks}, {"timed", node_timed},
+                                  {"time", node_time},     {"least", node_least},   {NULL, NULL}};
 
 /* ---- the whole */
 
@@ -128,13 +139,15 @@ static void push_portrait(lua_State *L, const rp_portrait *p) {
 
 static void set_names(lua_State *L, const rp_history *h) {
   lua_createtable(L, (int)h->name_count, 0);
-  for (size_t i = 0; i < h->name_count; i++) lua_pushstring(L, h->names[i]), lua_rawseti(L, -2, (lua_Integer)i + 1);
+  for (size_t i = 0; i < h->name_count; i++)
+    lua_pushstring(L, h->names[i]), lua_rawseti(L, -2, (lua_Integer)i + 1);
   lua_setfield(L, -2, "names");
 }
 
 static void set_graphs(lua_State *L, const rp_history *h) {
   lua_createtable(L, (int)h->portrait_count, 0);
-  for (size_t i = 0; i < h->portrait_count; i++) push_portrait(L, h->portraits + i), lua_rawseti(L, -2, (lua_Integer)i + 1);
+  for (size_t i = 0; i < h->portrait_count; i++)
+    push_portrait(L, h->portraits + i), lua_rawseti(L, -2, (lua_Integer)i + 1);
   lua_setfield(L, -2, "graphs");
 }
 
@@ -168,15 +181,19 @@ static int close_history(lua_State *L) {
 static int to_string(lua_State *L) {
   const rp_history *h = *(rp_history **)luaL_checkudata(L, 1, RP_HISTORY_NAME);
   if (!h) return lua_pushliteral(L, "history, closed"), 1;
-  const char *changes = rp_push_count(L, (size_t)h->changes, "change"), *replays = rp_push_count(L, (size_t)h->replays, "replay");
-  lua_pushfstring(L, "history of the pool of %s%s: %s, %s", h->pool->device->name, h->ended > 0 ? ", over" : "", changes, replays);
+  const char *changes = rp_push_count(L, (size_t)h->changes, "change"),
+             *replays = rp_push_count(L, (size_t)h->replays, "replay");
+  lua_pushfstring(L, "history of the pool of %s%s: %s, %s", h->pool->device->name,
+                  h->ended > 0 ? ", over" : "", changes, replays);
   return 1;
 }
 
 void rp_bind_history(lua_State *L) {
   static const luaL_Reg functions[] = {{"history", history}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"stop", stop}, {"report", report}, {"close", close_history}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__gc", close_history}, {"__close", close_history}, {"__tostring", to_string}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"stop", stop}, {"report", report}, {"close", close_history}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", close_history}, {"__close", close_history}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_HISTORY_NAME, methods, NULL, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

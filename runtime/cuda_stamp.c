@@ -1,7 +1,7 @@
 /* cuda_stamp.c - times on the GPU: events on the stream, between the launches they time.
  *
- * Events tell how far apart they are, not when. The host's clock, read when the last of a row has just ended, says when
- * that was, to some microseconds.
+ * Events tell how far apart they are, not when. The host's clock, read when the last of a row has just ended,
+ * says when that was, to some microseconds.
  */
 #include <time.h>
 

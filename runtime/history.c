@@ -38,7 +38,8 @@ rp_status rp_history_stamps(rp_history *h, uint32_t count, const double **out) {
 
 rp_status rp_history_start(rp_pool *pool, bool timed, rp_history **out) {
   static uint32_t serial; /* of this process; graphs compare it */
-  if (pool->history) return rp_fail(RP_ARGUMENT, "recording the pool of %s: it is being recorded already", pool->device->name);
+  if (pool->history)
+    return rp_fail(RP_ARGUMENT, "recording the pool of %s: it is being recorded already", pool->device->name);
   rp_history *h = rp_alloc_zero(1, sizeof *h);
   if (!h) return RP_NOMEM;
   *h = (rp_history){.pool = rp_pool_retain(pool), .timed = timed, .stride = 1, .began = host_clock()};
@@ -121,7 +122,8 @@ void rp_history_change(rp_history *h) {
   h->changes++;
   if (newest && newest->changes < h->stride) return merge_moments(newest, &moment);
   if (h->moment_count == RP_MOST_MOMENTS) halve_moments(h);
-  if (!rp_grow(&h->moments, &h->moment_room, h->moment_count + 1, sizeof moment)) return (void)(h->torn = true);
+  if (!rp_grow(&h->moments, &h->moment_room, h->moment_count + 1, sizeof moment))
+    return (void)(h->torn = true);
   h->moments[h->moment_count++] = moment;
 }
 
@@ -143,7 +145,7 @@ static void merge_spans(rp_history *h, double gap) {
   h->span_count = kept + 1;
 }
 
-/* Makes half of the room free. The gap doubles until it does, at the latest when it is all the time there was. */
+/* Makes half of the room free. The gap doubles until it does. */
 static void thin_spans(rp_history *h) {
   for (double gap = 1e-6; h->span_count > RP_MOST_SPANS / 2; gap *= 2) merge_spans(h, gap);
 }

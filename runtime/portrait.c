@@ -7,13 +7,18 @@ enum { TIMED_ALWAYS = 4 }; /* replays of a graph that are timed even when there 
 
 /* ---- drawing */
 
-static bool planned(const rp_value *value) { return value->place == RP_IN_SCRATCH && value->first != RP_NONE; }
+static bool planned(const rp_value *value) {
+  return value->place == RP_IN_SCRATCH && value->first != RP_NONE;
+}
 
 static rp_life life_of(const rp_graph *g, const rp_value *value) {
   uint32_t end = (uint32_t)g->record->node_count - 1;
   size_t bytes = value->bytes ? value->bytes : 1;
-  return (rp_life){.bytes = (bytes + RP_ALIGN - 1) / RP_ALIGN * RP_ALIGN, .offset = value->offset, .first = value->first,
-                   .last = value->output ? end : value->last, .output = value->output};
+  return (rp_life){.bytes = (bytes + RP_ALIGN - 1) / RP_ALIGN * RP_ALIGN,
+                   .offset = value->offset,
+                   .first = value->first,
+                   .last = value->output ? end : value->last,
+                   .output = value->output};
 }
 
 static void sum_up(const rp_graph *g, rp_portrait *p) {
@@ -28,7 +33,8 @@ static void sum_up(const rp_graph *g, rp_portrait *p) {
 }
 
 static rp_sitter sitter_of(rp_history *h, const rp_graph *g, const rp_node *node) {
-  rp_sitter s = {.kernel = rp_history_name(h, node->kernel->signature->name), .grid = node->grid, .block = node->block};
+  rp_sitter s = {
+      .kernel = rp_history_name(h, node->kernel->signature->name), .grid = node->grid, .block = node->block};
   s.where = node->where ? rp_history_name(h, node->where) : RP_NOBODY;
   for (size_t i = 0; i < node->kernel->signature->count; i++) {
     const rp_arg *arg = g->record->args + node->first_arg + i;
@@ -57,9 +63,13 @@ void rp_portrait_free(rp_portrait *p) {
 }
 
 static uint32_t draw(rp_history *h, const rp_graph *g) {
-  if (!rp_grow(&h->portraits, &h->portrait_room, h->portrait_count + 1, sizeof *h->portraits)) return h->torn = true, RP_NOBODY;
+  if (!rp_grow(&h->portraits, &h->portrait_room, h->portrait_count + 1, sizeof *h->portraits))
+    return h->torn = true, RP_NOBODY;
   rp_portrait *p = h->portraits + h->portrait_count;
-  *p = (rp_portrait){.name = rp_history_name(h, g->name), .made = rp_history_now(h), .plan = g->plan, .node_count = g->record->node_count};
+  *p = (rp_portrait){.name = rp_history_name(h, g->name),
+                     .made = rp_history_now(h),
+                     .plan = g->plan,
+                     .node_count = g->record->node_count};
   sum_up(g, p);
   if (h->portrait_count < RP_DETAILED && !draw_in_full(h, g, p)) rp_portrait_free(p), h->torn = true;
   return (uint32_t)h->portrait_count++;
