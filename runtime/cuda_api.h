@@ -77,7 +77,8 @@ enum { RP_CUDA_OLDEST = 12040 }; /* of the driver */
   X(cuGraphUpload, 11010)                              \
   X(cuGraphLaunch, 10000)                              \
   X(cuGraphExecKernelNodeSetParams, 12000)             \
-  X(cuGraphExecDestroy, 10000)
+  X(cuGraphExecDestroy, 10000)                         \
+  X(cuDeviceGraphMemTrim, 11040)
 
 /* cuda.h renames some base names by macros (cuGraphAddKernelNode_v2); a member is then renamed wherever it is
  * used. */

@@ -264,4 +264,5 @@ const rp_device_ops rp_cuda_ops = {
     .exec_bytes = rp_cuda_exec_bytes,
     .stamp = rp_cuda_stamp,
     .stamps = rp_cuda_stamps,
+    .trim = rp_cuda_trim,
 };

@@ -115,5 +115,6 @@ rp_status rp_cuda_exec_set(rp_device *dev, rp_exec *exec, size_t node, const rp_
 rp_status rp_cuda_exec_launch(rp_device *dev, rp_exec *exec);
 void rp_cuda_exec_free(rp_device *dev, rp_exec *exec);
 size_t rp_cuda_exec_bytes(const rp_exec *exec);
+rp_status rp_cuda_trim(rp_device *base);
 
 #endif

@@ -186,6 +186,13 @@ rp_status rp_cuda_exec_launch(rp_device *base, rp_exec *exec) {
   return RP_OK;
 }
 
+rp_status rp_cuda_trim(rp_device *base) {
+  rp_cuda_device *dev = rp_cuda_of(base);
+  RP_TRY(rp_cuda_enter(dev));
+  RP_CU(dev, cuDeviceGraphMemTrim, (dev->device), "%s", "");
+  return RP_OK;
+}
+
 void rp_cuda_exec_free(rp_device *base, rp_exec *exec) {
   rp_cuda_device *dev = rp_cuda_of(base);
   rp_cuda.cuCtxSetCurrent(dev->context);

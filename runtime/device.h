@@ -108,6 +108,7 @@ typedef struct rp_device_ops {
    * gives the row's first `count` times, in seconds of CLOCK_MONOTONIC. NULL: an operation has ended when it returns. */
   rp_status (*stamp)(rp_device *dev, uint32_t index);
   rp_status (*stamps)(rp_device *dev, uint32_t count, double *seconds);
+  rp_status (*trim)(rp_device *dev);                              /* gives back what is kept of freed ones; NULL: nothing is */
 } rp_device_ops;
 
 struct rp_device {

@@ -219,7 +219,7 @@ static rp_status back(rp_pool *pool, rp_zone zone, size_t from, size_t to) {
   rp_status status = commit(pool, zone, from, to);
   if (status == RP_OK) return RP_OK;
   size_t freed = 0;
-  if (rp_pool_trim(pool, &freed) == RP_OK && freed) status = commit(pool, zone, from, to);
+  if (rp_pool_trim(pool, &freed) == RP_OK && (freed || pool->device->ops->trim)) status = commit(pool, zone, from, to);
   return status == RP_OK ? RP_OK : describe_full(pool, zone, to - from);
 }
 
@@ -341,6 +341,7 @@ rp_status rp_pool_trim(rp_pool *pool, size_t *freed) {
   RP_TRY(trim_heap(pool, RP_TENSORS));
   RP_TRY(trim_heap(pool, RP_SLOTS));
   RP_TRY(rp_arena_decommit(&pool->arenas[RP_SCRATCH], largest_plan(pool), SIZE_MAX));
+  if (dev->ops->trim) RP_TRY(dev->ops->trim(dev));
   for (int z = 0; z < RP_ZONES; z++) after += pool->arenas[z].committed;
   *freed = before - after;
   if (pool->history && *freed) rp_history_change(pool->history);

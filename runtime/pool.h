@@ -100,7 +100,8 @@ void rp_pool_unplan(rp_pool *pool, size_t peak);
 void rp_pool_keep_plan(rp_pool *pool, size_t peak, rp_origin *origin);
 /* A replay that writes scratch up to `peak` was enqueued; outputs below it are stale. Reserve first: then it cannot fail. */
 void rp_pool_replayed(rp_pool *pool, size_t peak, rp_origin *origin);
-/* Waits, then unmaps every chunk nobody names; what was freed, in bytes. */
+/* Waits, then unmaps every chunk nobody names, and lets the driver give back what it keeps of graphs that are gone;
+ * bytes unmapped. */
 rp_status rp_pool_trim(rp_pool *pool, size_t *freed);
 void rp_pool_figures(rp_pool *pool, rp_figures *out);
 
