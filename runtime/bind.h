@@ -28,11 +28,17 @@
 #define RP_SCOPE_NAME "reprise.Scope"     /* see bind_scope.c */
 #define RP_HISTORY_NAME "reprise.History" /* rp_history * */
 
+#ifdef __clang_analyzer__ /* functions that raise; they have a result so that a binding can return it */
+#define RP_RAISES __attribute__((analyzer_noreturn))
+#else
+#define RP_RAISES
+#endif
+
 /* ---- errors */
-int rp_raise(lua_State *L);                                  /* raises rp_message() with its line; never returns */
-int rp_error(lua_State *L, const char *format, ...);         /* raises a sentence of the binding's own, likewise */
-int rp_argument_error(lua_State *L, int arg, const char *format, ...); /* "bad argument #1 to 'view' (...)" */
-int rp_type_error(lua_State *L, int arg, const char *expected);
+RP_RAISES int rp_raise(lua_State *L);                        /* raises rp_message() with its line; never returns */
+RP_RAISES int rp_error(lua_State *L, const char *format, ...); /* raises a sentence of the binding's own, likewise */
+RP_RAISES int rp_argument_error(lua_State *L, int arg, const char *format, ...); /* "bad argument #1 to 'view' (...)" */
+RP_RAISES int rp_type_error(lua_State *L, int arg, const char *expected);
 void rp_check(lua_State *L, rp_status status);               /* raises unless RP_OK */
 int rp_collect(lua_State *L);                                /* a full collection; 1 */
 /* A core call that may find no memory: then garbage is collected, and it is tried once more. */

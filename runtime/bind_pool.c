@@ -36,7 +36,7 @@ static size_t read_limit(lua_State *L) {
 static void check_names(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : luaL_typename(L, -2);
-    if (strcmp(name, "device") && strcmp(name, "limit")) rp_error(L, "making a pool: unknown option '%s': expected device or limit", name);
+    if (strcmp(name, "device") != 0 && strcmp(name, "limit") != 0) rp_error(L, "making a pool: unknown option '%s': expected device or limit", name);
   }
 }
 

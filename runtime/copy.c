@@ -9,7 +9,7 @@
 #include "mem.h"
 #include "record.h"
 
-enum { KERNEL_RANK = 4, THREADS = 256, PER_THREAD = 4, SEGMENTS = 16 /* of copy_many */ };
+enum { KERNEL_RANK = 4, THREADS = 256, PER_BLOCK = THREADS * 4, SEGMENTS = 16 /* of copy_many */ };
 
 typedef struct pair { /* two tensors of one shape, joined; x is unused for a fill */
   int rank;
@@ -60,7 +60,7 @@ static rp_actual int_arg(int64_t value, size_t bytes) {
 static rp_status run(rp_device *dev, const char *name, int64_t elements, const rp_actual *args) {
   const rp_kernel *kernel;
   RP_TRY(builtin(dev, name, &kernel));
-  int64_t blocks = (elements + THREADS * PER_THREAD - 1) / (THREADS * PER_THREAD), most = (int64_t)dev->units * 8;
+  int64_t blocks = (elements + PER_BLOCK - 1) / PER_BLOCK, most = (int64_t)dev->units * 8;
   rp_geometry how = {.grid = {(uint32_t)(blocks < most ? blocks : most), 1, 1}, .block = {THREADS, 1, 1}};
   return rp_launch_kernel(kernel, &how, args);
 }

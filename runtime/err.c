@@ -45,6 +45,9 @@ static rp_status store(rp_status status, const char *format, va_list args) {
   return status;
 }
 
+#undef rp_fail /* see err.h */
+#undef rp_fail_in
+
 rp_status rp_fail(rp_status status, const char *format, ...) {
   va_list args;
   va_start(args, format);

@@ -30,6 +30,10 @@ typedef enum rp_status {
 rp_status rp_fail(rp_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Puts "context: " before the stored sentence and returns `status`. */
 rp_status rp_fail_in(rp_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#ifdef __clang_analyzer__ /* it looks at one file at a time, and would take a failure for RP_OK */
+#define rp_fail(status, ...) ((rp_fail)(status, __VA_ARGS__), (status))
+#define rp_fail_in(status, ...) ((rp_fail_in)(status, __VA_ARGS__), (status))
+#endif
 const char *rp_message(void);              /* the last sentence of this thread; never NULL */
 const char *rp_status_text(rp_status status);
 

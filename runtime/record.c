@@ -183,9 +183,10 @@ static void append_output(rp_record *rec, const rp_tensor *x) {
 rp_status rp_record_output(rp_record *rec, const rp_tensor *x) {
   RP_TRY(check_output(rec, x));
   if (!rp_grow(&rec->outputs, &rec->output_room, rec->output_count + 1, sizeof *rec->outputs)) return RP_NOMEM;
-  const rp_value *value = x->block->state == RP_LIVE ? NULL : rec->values + x->block->value;
-  if (value && !value->written) return rp_fail(RP_CAPTURING, "capturing: output %zu was never written", rec->output_count + 1);
-  if (!value || value->place != RP_IN_SLOT) return append_output(rec, x), RP_OK;
+  if (x->block->state == RP_LIVE) return append_output(rec, x), RP_OK;
+  const rp_value *value = rec->values + x->block->value;
+  if (!value->written) return rp_fail(RP_CAPTURING, "capturing: output %zu was never written", rec->output_count + 1);
+  if (value->place != RP_IN_SLOT) return append_output(rec, x), RP_OK;
   rp_tensor copy;
   RP_TRY(rp_tensor_clone(x, &copy));
   append_output(rec, &copy);
