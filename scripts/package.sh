@@ -34,7 +34,8 @@ expect() {
 # hidden COMMAND: runs a function of this script where source and build folder are empty.
 hidden() {
   local hide="mount -t tmpfs none '$source' && { [ ! -d '$build' ] || mount -t tmpfs none '$build'; }"
-  local script="set -euo pipefail; $hide; cd /; $(declare -f); $(declare -p work version decode); $*"
+  local script="set -euo pipefail; $hide; cd /;"
+  script+=" $(declare -f); $(declare -p work version decode); $*"
   if unshare -m true 2>/dev/null; then
     unshare -m bash -c "$script"
   elif unshare -rm true 2>/dev/null; then

@@ -2,6 +2,7 @@
 #
 # Installs what is missing (Debian and Ubuntu, as root; elsewhere it says what to install), then builds into
 # ${REPRISE_BUILD:-build}. Done before, it takes seconds.
+# shellcheck shell=bash
 set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -42,6 +43,7 @@ install_packages() {
     exit 1
   fi
   mkdir -p "$build"
+  # shellcheck disable=SC2086
   printf '%s\n' $packages >>"$build/installed-packages"
 }
 

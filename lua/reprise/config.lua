@@ -168,7 +168,8 @@ end
 ---@return reprise.T5Config
 function m.read(folder)
   return m.of({
-    config = weights.json(folder .. "/config.json"), generation = weights.json(folder .. "/generation_config.json", true),
+    config = weights.json(folder .. "/config.json"),
+    generation = weights.json(folder .. "/generation_config.json", true),
     tokenizer = weights.json(folder .. "/tokenizer_config.json", true),
   }, folder)
 end

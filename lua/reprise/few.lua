@@ -38,7 +38,8 @@ local function lies_right(x) return x.offset % 16 == 0 and x.packed end
 ---@param n integer
 ---@return boolean
 function m.fits(x, matrices, gamma, rows, n)
-  if not wanted or not launch.is_gpu(x.device) or rows > 8 or n % 8 ~= 0 or shared_of(rows, n) > SHARED then return false end
+  if not wanted or not launch.is_gpu(x.device) then return false end
+  if rows > 8 or n % 8 ~= 0 or shared_of(rows, n) > SHARED then return false end
   for _, w in ipairs(matrices) do
     if not lies_right(w) then return false end
   end

@@ -19,7 +19,7 @@ function m.default_device() return core.device() end
 
 local function finish(scope, ...) return scope:keep(...) end
 
----Runs `fn`; tensors made inside that it does not return (nor puts into tables that it returns) are recycled at the end.
+---Runs `fn`; tensors made inside that it does not return, also inside tables, are recycled at the end.
 ---@generic T
 ---@param fn fun(...): T
 ---@return T

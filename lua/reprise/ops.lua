@@ -169,7 +169,8 @@ function m.linear(x, w, options)
   if options.residual then check_shape("linear", "residual", options.residual, "f32", shape) end
   local act = activation_of("linear", options.activation)
   if few.fits(x, list, options.norm, rows, n) then
-    local y, wide, grid_of, block, shared = core.empty(shape, "f32", device), few.geometry(device, rows, n, columns, false)
+    local y = core.empty(shape, "f32", device)
+    local wide, grid_of, block, shared = few.geometry(device, rows, n, columns, false)
     few.kernel(device, "few_linear", list[1].dtype, rows) {
       grid = grid_of, block = block, shared = shared,
       y, x, options.norm or false, list[1], list[2] or false, list[3] or false, options.residual or false,
@@ -203,7 +204,8 @@ function m.gated(x, w, gate, options)
   shape[#shape] = columns
   local act = activation_of("gated", options.activation)
   if few.fits(x, { w, gate }, options.norm, rows, n) then
-    local y, wide, grid_of, block, shared = core.empty(shape, "f32", device), few.geometry(device, rows, n, columns, true)
+    local y = core.empty(shape, "f32", device)
+    local wide, grid_of, block, shared = few.geometry(device, rows, n, columns, true)
     few.kernel(device, "few_gated", w.dtype, rows) {
       grid = grid_of, block = block, shared = shared,
       y, x, options.norm or false, w, gate, rows, n, columns, wide, act, options.epsilon or 1e-6,

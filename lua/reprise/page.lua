@@ -1,4 +1,5 @@
--- page.lua - a history as one HTML page that needs nothing else: the pool over time, plans, nodes. Its parts lie in page/.
+-- page.lua - a history as one HTML page that needs nothing else: the pool over time, plans, nodes. Its parts lie in
+-- page/.
 
 local core = require "reprise.core"
 

@@ -1,6 +1,6 @@
--- recording.lua - rp.record_memory and rp.trace: a pool is recorded until the handle is closed, another recording of the
--- pool begins, or the script ends; then the file is written. Its name says as what: .html is a page (page.lua), .json a
--- timeline (timeline.lua).
+-- recording.lua - rp.record_memory and rp.trace: a pool is recorded until the handle is closed, another recording of
+-- the pool begins, or the script ends; then the file is written. Its name says as what: .html is a page (page.lua),
+-- .json a timeline (timeline.lua).
 
 local core = require "reprise.core"
 local raise = require "reprise.raise"

@@ -1,5 +1,5 @@
--- timeline.lua - a history as a timeline that opens in Perfetto (https://ui.perfetto.dev) and in chrome://tracing: replays
--- and the kernels inside them as slices, the pool's zones as counters, captures as instants.
+-- timeline.lua - a history as a timeline that opens in Perfetto (https://ui.perfetto.dev) and in chrome://tracing:
+-- replays and the kernels inside them as slices, the pool's zones as counters, captures as instants.
 -- Format: "Trace Event Format", https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 
 local core = require "reprise.core"
@@ -16,8 +16,8 @@ end
 
 local function slice(name, kind, from, to, args)
   return {
-    ph = "X", name = name, cat = kind, pid = PROCESS, tid = WORK, ts = microseconds(from), dur = microseconds(to - from),
-    args = args,
+    ph = "X", name = name, cat = kind, pid = PROCESS, tid = WORK, ts = microseconds(from),
+    dur = microseconds(to - from), args = args,
   }
 end
 

@@ -354,7 +354,8 @@ helper.each_device(function(name)
       if not needs_program() then return end
       local other = rp.capture(function(x) return scaled(x, 2) end, { device = dev })
       local out = other(vector(2))
-      refused(function() return scaled(out, 1) end, "an output of another graph is used as an outside tensor: pass it as an input, clone it before, or capture that graph with outputs = \"own\"")
+      refused(function() return scaled(out, 1) end, "an output of another graph is used as an outside tensor: "
+        .. "pass it as an input, clone it before, or capture that graph with outputs = \"own\"")
     end)
 
     it("printing shows no values, and views and compiling are allowed", function()

@@ -23,7 +23,10 @@ describe("the planner", function()
   end)
 
   it("puts outputs at the top", function()
-    local offsets, peak = core.plan { { bytes = 256, first = 0, last = 5, output = true }, { bytes = 1024, first = 0, last = 2 }, { bytes = 512, first = 2, last = 5, output = true } }
+    local offsets, peak = core.plan {
+      { bytes = 256, first = 0, last = 5, output = true }, { bytes = 1024, first = 0, last = 2 },
+      { bytes = 512, first = 2, last = 5, output = true },
+    }
     assert.equal(peak, math.max(offsets[1] + 256, offsets[3] + 512))
     assert.is_true(offsets[2] < offsets[1] and offsets[2] < offsets[3])
   end)

@@ -1,7 +1,6 @@
 -- From a source to kernels: files, defines, includes, and what is said when one of them is wrong.
 local rp = require "reprise"
 local helper = require "spec.helper"
-local kernels = require "spec.support.kernels"
 
 local one = [[
 #include "prelude.cuh"

@@ -180,7 +180,8 @@ helper.each_device(function(name)
       local tight = rp.pool { device = dev, limit = 4 << 20 }
       local x = rp.empty({ 3 << 20 }, "u8", tight)
       assert.error_matches(function() rp.empty({ 3 << 20 }, "u8", tight) end,
-        "taking 3145728 bytes in zone tensors of " .. name .. ": 2097152 more bytes do not fit into the limit %(pool: 3145728 bytes allocated, 4194304 reserved of at most 4194304")
+        "taking 3145728 bytes in zone tensors of " .. name .. ": 2097152 more bytes do not fit into the limit "
+        .. "%(pool: 3145728 bytes allocated, 4194304 reserved of at most 4194304")
       x:close()
       rp.empty({ 4 << 20 }, "u8", tight):close()
       assert.equal(4 << 20, tight:figures().limit)

@@ -66,8 +66,8 @@ helper.each_device(function(name)
         local inner = c.heads * c.size
         local keys = reference.tensor(random, { rows, room, inner }, dtype, dev)
         local values = reference.tensor(random, { rows, room, inner }, dtype, dev)
-        local bias, qkv = reference.tensor(random, { 2 * REACH + 1, c.heads }, "f32", dev, 2), nil
-        qkv = reference.tensor(random, { rows, 3 * inner }, "f32", dev, 1.5)
+        local bias = reference.tensor(random, { 2 * REACH + 1, c.heads }, "f32", dev, 2)
+        local qkv = reference.tensor(random, { rows, 3 * inner }, "f32", dev, 1.5)
         local position, origin = rp.full({ 1 }, at, "i32", dev), {}
         local own_keys, own_values = rp.zeros({ rows, room, inner }, dtype, dev), rp.zeros({ rows, room, inner }, dtype, dev)
         for r = 0, rows - 1 do

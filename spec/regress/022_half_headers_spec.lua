@@ -4,7 +4,6 @@
 local rp = require "reprise"
 local core = require "reprise.core"
 local helper = require "spec.helper"
-local kernels = require "spec.support.kernels"
 
 local twice = [[
 #include "prelude.cuh"
