@@ -1,4 +1,5 @@
 -- The scripts, run as a user runs them.
+local browser = require "spec.support.browser"
 local helper = require "spec.helper"
 
 local function run(script, device)
@@ -68,6 +69,40 @@ describe("scripts/stress.lua", function()
       out = select(2, run("scripts/stress.lua --syllables 1 --results 99 record", device))
       assert.matches("^[^%d]*1[^%d]*\t%-[%d.]+\n$", out)
     end)
+  end)
+end)
+
+describe("scripts/look.lua", function()
+  helper.each_device(function(device)
+    it("decodes a word, and writes what the pool did meanwhile", function()
+      local file = helper.tmp() .. "/memory.html"
+      local code, out, err = run("scripts/look.lua --new 4 --out " .. file .. " knowledge", device)
+      assert.equal("", err)
+      assert.equal(0, code)
+      assert.matches("^N AA1 L IH0 JH\n4 graphs share [%d.]+ MiB of scratch and [%d.]+ MiB of inputs: see ", out)
+      assert.matches("^<!doctype html>.*\"growing\"", helper.read(file))
+    end)
+  end)
+end)
+
+describe("scripts/screenshot.sh", function()
+  it("makes the picture in README.md of the page that a browser shows", function()
+    browser.needed()
+    if not io.open "CMakeLists.txt" then pending "the source is not here" end
+    local image = helper.tmp() .. "/memory.png"
+    local build = helper.quote((helper.program():gsub("/reprise$", "")))
+    local code, out, err = helper.run(("REPRISE_BUILD=%s bash scripts/screenshot.sh %s dark"):format(build, image))
+    assert.equal(0, code, err)
+    assert.matches("memory.png: %d+ bytes\n$", out)
+    local made, shown = helper.read(image), helper.read "scripts/images/memory.png"
+    assert.equal("\x89PNG\r\n\x1a\n", made:sub(1, 8))
+    assert.equal(shown:sub(17, 24), made:sub(17, 24), "width and height")
+    assert.is_true(#shown < 200 * 1024)
+  end)
+
+  it("says what is wrong with its arguments", function()
+    local code, _, err = helper.run "bash scripts/screenshot.sh x.png blue"
+    assert.same({ 1, "screenshot.sh: blue: light or dark is expected\n" }, { code, err })
   end)
 end)
 

@@ -46,7 +46,8 @@ end
 local meta = {
   __index = Recording, __close = Recording.close, __gc = finish,
   __tostring = function(self)
-    return ("recording to %s%s"):format(self.file, self.closed and ", closed" or ": " .. tostring(self.history))
+    local state = self.closed and ", closed" or ": " .. tostring(self.history)
+    return ("recording to %s%s"):format(self.file, state)
   end,
 }
 
@@ -59,9 +60,12 @@ local function pool_of(what, place)
 end
 
 local function check(what, file)
-  if type(file) ~= "string" then raise("bad argument #1 to '%s' (string expected, got %s)", what, type(file)) end
+  if type(file) ~= "string" then
+    raise("bad argument #1 to '%s' (string expected, got %s)", what, type(file))
+  end
   if not WRITERS[file:match "%.(%l+)$"] then
-    raise("%s: %s: a name that ends in .html (a page) or .json (a timeline for Perfetto) is expected", what, file)
+    raise("%s: %s: a name that ends in .html (a page) or .json (a timeline for Perfetto) is expected",
+      what, file)
   end
   write(file, "") -- better now than after an hour
 end
@@ -75,7 +79,8 @@ function m.start(what, file, place, timed)
   check(what, file)
   local pool = pool_of(what, place)
   if open[pool] then open[pool]:close() end
-  local self = setmetatable({ file = file, pool = pool, closed = false, history = core.history(pool, timed) }, meta)
+  local history = core.history(pool, timed)
+  local self = setmetatable({ file = file, pool = pool, closed = false, history = history }, meta)
   open[pool] = self
   return self
 end

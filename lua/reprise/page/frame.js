@@ -1,4 +1,4 @@
-// frame.js - what the drawings share: the data, words for numbers, elements, colours, a canvas that follows its width.
+// frame.js - what the drawings share: the data, words for numbers, elements, colours, a canvas.
 
 window.onerror = (message) => { document.documentElement.dataset.error = message; };
 
@@ -41,7 +41,8 @@ const tip = {
     const box = $("tip");
     box.replaceChildren(make("b", {}, title), ...lines.filter(Boolean).map((line) => make("span", {}, line)));
     box.style.display = "block";
-    const x = event.clientX + 16 + box.offsetWidth > innerWidth ? event.clientX - box.offsetWidth - 12 : event.clientX + 16;
+    const fits = event.clientX + 16 + box.offsetWidth <= innerWidth;
+    const x = fits ? event.clientX + 16 : event.clientX - box.offsetWidth - 12;
     const y = Math.min(event.clientY + 14, innerHeight - box.offsetHeight - 6);
     box.style.left = `${Math.max(4, x)}px`;
     box.style.top = `${Math.max(4, y)}px`;
@@ -52,7 +53,9 @@ const tip = {
 // ---- colours
 
 const colours = new Proxy({}, {
-  get(cache, key) { return cache[key] ??= getComputedStyle(document.documentElement).getPropertyValue(`--${key}`).trim(); },
+  get(cache, key) {
+    return cache[key] ??= getComputedStyle(document.documentElement).getPropertyValue(`--${key}`).trim();
+  },
   deleteProperty(cache) { for (const key of Object.keys(cache)) delete cache[key]; return true; },
 });
 
@@ -71,7 +74,7 @@ const graphColour = (graph) => graph ? colours[`g${(graph - 1) % 8}`] : colours.
 
 const drawings = [];
 
-// A drawing has draw(ctx, width), height, and may have hover(event, x, y), which answers whether it shows something.
+// A drawing has height, draw(ctx, width) and hover(event, x, y), which answers whether it shows something.
 function drawing(canvas, self) {
   self.redraw = () => {
     const width = canvas.clientWidth, scale = devicePixelRatio || 1;

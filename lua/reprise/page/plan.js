@@ -1,7 +1,8 @@
 // plan.js - the chosen graph: lifetimes over offsets, and below each node its time and its bytes.
 
 const plan = (() => {
-  const LEFT = 92, RIGHT = 14, TOP = 22, PLAN = 300, BARS = 64, GAP = 26, SMALL = "11px system-ui, sans-serif";
+  const LEFT = 92, RIGHT = 14, TOP = 22, PLAN = 300, BARS = 64, GAP = 26;
+  const SMALL = "11px system-ui, sans-serif";
   let graph = null, width = 0, marked = -1, alive = [];
 
   const columns = () => graph.node_count;
@@ -22,15 +23,17 @@ const plan = (() => {
 
   // ---- drawing
 
-  // Along the box, or down it where it is narrow.
+  // Along the box, or down it where it is narrow; else only what stands before the first "_", or nothing.
   function label(ctx, words, left, top, wide, high) {
-    const long = ctx.measureText(words).width * 0.92 + 6, along = long <= wide && high >= 13;
-    if (!along && (long > high || wide < 13)) return;
+    const fits = (part, room, across) => ctx.measureText(part).width + 6 <= room && across >= 13;
     ctx.save();
     ctx.font = SMALL;
     ctx.translate(left + wide / 2, top + high / 2);
-    if (!along) ctx.rotate(-Math.PI / 2);
-    text(ctx, words, 0, 0.5, { align: "center", colour: colours.paper });
+    const short = `${words.split("_")[0]}…`;
+    const along = [words, short].find((part) => fits(part, wide, high));
+    const down = along ? null : [words, short].find((part) => fits(part, high, wide));
+    if (down) ctx.rotate(-Math.PI / 2);
+    text(ctx, along ?? down ?? "", 0, 0.5, { align: "center", colour: colours.paper });
     ctx.restore();
   }
 
@@ -53,8 +56,9 @@ const plan = (() => {
   function bound(ctx) {
     const top = y(graph.lower_bound);
     line(ctx, LEFT, top, width - RIGHT, top, colours.ink, [5, 4]);
-    text(ctx, graph.lower_bound === graph.peak ? `${size(graph.peak)}, the least that any plan needs`
-      : `lower bound ${size(graph.lower_bound)}`, width - RIGHT, top - 9, { align: "right", colour: colours.ink });
+    const words = graph.lower_bound === graph.peak ? `${size(graph.peak)}, the least that any plan needs`
+      : `lower bound ${size(graph.lower_bound)}`;
+    text(ctx, words, width - RIGHT, top - 9, { align: "right", colour: colours.ink });
   }
 
   function bars(ctx, title, top, of, words) {
@@ -77,7 +81,9 @@ const plan = (() => {
     }
     const every = Math.max(1, tickStep(columns(), Math.max(2, width / 90)));
     const below = TOP + PLAN + 15;
-    for (let node = every; node <= columns(); node += every) text(ctx, `${node}`, x(node - 0.5), below, { align: "center" });
+    for (let node = every; node <= columns(); node += every) {
+      text(ctx, `${node}`, x(node - 0.5), below, { align: "center" });
+    }
     text(ctx, "node", LEFT - 12, below, { align: "right" });
   }
 
@@ -99,7 +105,8 @@ const plan = (() => {
     },
     hover(event, px, py) {
       if (!graph || px < LEFT || px > width - RIGHT) return mark(-1), false;
-      const node = Math.min(columns(), Math.max(1, Math.ceil((px - LEFT) / (width - LEFT - RIGHT) * columns())));
+      const share = (px - LEFT) / (width - LEFT - RIGHT);
+      const node = Math.min(columns(), Math.max(1, Math.ceil(share * columns())));
       const i = py < TOP + PLAN + 2 ? find(node, py) : -1;
       mark(i);
       if (i >= 0) tip.show(event, ...wordsOfLife(i));
@@ -119,7 +126,8 @@ const plan = (() => {
 
   function find(node, py) {
     const { first, last, offset, bytes: size } = graph.lives;
-    return first.findIndex((from, i) => from <= node && node <= last[i] && y(offset[i] + size[i]) <= py && py <= y(offset[i]));
+    return first.findIndex((from, i) => from <= node && node <= last[i]
+      && y(offset[i] + size[i]) <= py && py <= y(offset[i]));
   }
 
   function wordsOfLife(i) {
@@ -133,7 +141,9 @@ const plan = (() => {
   function wordsOfNode(node) {
     const i = node - 1, { reads, writes, blocks, where, timed: times, least } = graph.nodes;
     const lines = [`reads ${size(reads[i])}, writes ${size(writes[i])}, ${count(blocks[i], "block")}`];
-    if (times[i]) lines.push(`${time(mean(i))} on average, ${time(least[i])} at best, of ${count(times[i], "replay")}`);
+    if (times[i]) {
+      lines.push(`${time(mean(i))} on average, ${time(least[i])} at best, of ${count(times[i], "replay")}`);
+    }
     if (where[i]) lines.push(name(where[i]));
     lines.push(`${size(alive[i])} of temporaries alive`);
     return [`node ${node}: ${kernel(node)}`, lines];
@@ -144,7 +154,8 @@ const plan = (() => {
     marked = -1;
     alive = graph ? sumAlive() : [];
     self.height = graph ? rowTop(rows().length) - GAP + 8 : 60;
-    $("plan").setAttribute("aria-label", graph ? `plan of ${name(graph.name)}, ${size(graph.peak)}` : "no plan");
+    const words = graph ? `plan of ${name(graph.name)}, ${size(graph.peak)}` : "no plan";
+    $("plan").setAttribute("aria-label", words);
     self.redraw();
   };
   self.mean = (of, i) => of.nodes.timed[i] ? of.nodes.time[i] / of.nodes.timed[i] : 0;

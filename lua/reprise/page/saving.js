@@ -1,4 +1,4 @@
-// saving.js - three bars: memory of the graphs if nothing were shared, if each had a plan of its own, and as it is.
+// saving.js - three bars: memory of the graphs with nothing shared, with a plan each, and as it is.
 
 // The sums over the graphs alive at once, when they were largest.
 function largestTogether() {
@@ -23,8 +23,10 @@ function largestTogether() {
 const peakOf = (zone) => data.moments[zone].reduce((most, value) => Math.max(most, value), 0);
 
 function bar(what, scratch, inputs, most, now) {
-  const total = scratch + inputs, part = (bytes, zone) => bytes
-    ? [make("div", { className: "part", style: `width:${70 * bytes / most}%;background:var(--${zone})`, title: zone })] : [];
+  const total = scratch + inputs;
+  const style = (bytes, zone) => `width:${70 * bytes / most}%;background:var(--${zone})`;
+  const part = (bytes, zone) => bytes
+    ? [make("div", { className: "part", style: style(bytes, zone), title: zone })] : [];
   const less = now && total ? most / total : 1;
   return make("div", { className: now ? "bar now" : "bar" }, make("div", { className: "what" }, what),
     make("div", { className: "track" }, ...part(scratch, "scratch"), ...part(inputs, "slots"),

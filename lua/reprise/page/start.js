@@ -9,11 +9,11 @@ function start() {
     data.timed ? count(data.launches, "timed launch", "timed launches") : "",
     data.torn ? "incomplete: host memory ran out" : ""].filter(Boolean).join(" · ");
   showSaving();
-  choose(chosen ?? data.graphs.reduce((best, graph) =>
-    graph.nodes && (!best || graph.replays * graph.node_count > best.replays * best.node_count) ? graph : best, null));
+  const work = (graph) => graph ? graph.replays * graph.node_count : -1;
+  choose(chosen ?? data.graphs.reduce((best, graph) => graph.nodes && work(graph) > work(best) ? graph : best, null));
 }
 
 start();
 redrawAll();
-document.documentElement.dataset.ready =
-  `${data.moments.at.length} moments, ${data.spans.from.length} spans, ${data.slices.from.length} slices, ${data.graphs.length} graphs`;
+document.documentElement.dataset.ready = [`${data.moments.at.length} moments`, `${data.spans.from.length} spans`,
+  `${data.slices.from.length} slices`, `${data.graphs.length} graphs`].join(", ");

@@ -1,11 +1,12 @@
-// timeline.js - a lane a zone of the pool, and what was replayed and launched meanwhile, over one axis of time.
+// timeline.js - a lane a zone of the pool, and what was replayed and launched meanwhile, over one axis.
 
 const timeline = (() => {
   const LEFT = 92, RIGHT = 14, LANE = 84, EMPTY = 16, GAP = 18, STRIP = 16, AXIS = 24;
   const { moments, spans, slices } = data;
-  const strips = [];
-  if (spans.from.length) strips.push({ title: "replays", of: spans, colour: (i) => graphColour(spans.graph[i]) });
-  if (slices.from.length) strips.push({ title: "kernels", of: slices, colour: (i) => kernelColour(slices.name[i]) });
+  const strips = [
+    { title: "replays", of: spans, colour: (i) => graphColour(spans.graph[i]) },
+    { title: "kernels", of: slices, colour: (i) => kernelColour(slices.name[i]) },
+  ].filter(({ of }) => of.from.length);
   const view = { from: 0, to: Math.max(1, data.duration) };
   let width = 0, cursor = null, dragged = null;
 
@@ -22,9 +23,9 @@ const timeline = (() => {
     ctx.beginPath();
     ctx.moveTo(Math.max(LEFT, x(moments.at[first])), bottom);
     for (let i = first; i <= last; i++) {
-      const here = Math.max(LEFT, x(moments.at[i])), next = i < last ? x(moments.at[i + 1]) : x(Math.min(view.to, data.duration));
-      ctx.lineTo(here, y(values[i]));
-      ctx.lineTo(next, y(values[i]));
+      const next = i < last ? moments.at[i + 1] : Math.min(view.to, data.duration);
+      ctx.lineTo(Math.max(LEFT, x(moments.at[i])), y(values[i]));
+      ctx.lineTo(x(next), y(values[i]));
     }
   }
 
@@ -36,7 +37,8 @@ const timeline = (() => {
   }
 
   function lane(ctx, zone, top) {
-    const used = moments[zone], asked = moments[`reserved_${zone}`], bottom = top + LANE, peak = highest(used);
+    const used = moments[zone], asked = moments[`reserved_${zone}`];
+    const bottom = top + LANE, peak = highest(used);
     const most = Math.max(1, used[peak] * 1.18), y = (bytes) => bottom - bytes / most * LANE;
     line(ctx, LEFT, bottom + 0.5, width - RIGHT, bottom + 0.5, colours.line);
     steps(ctx, used, top, bottom, y);
@@ -67,14 +69,17 @@ const timeline = (() => {
     ctx.beginPath();
     ctx.arc(inside, py, 2.5, 0, 7);
     ctx.fill();
-    text(ctx, words, inside + (right ? -7 : 7), py - 7, { align: right ? "right" : "left", colour: colours.ink });
+    const align = right ? "right" : "left";
+    text(ctx, words, inside + (right ? -7 : 7), py - 7, { align, colour: colours.ink });
   }
 
   // Things that lie within one pixel of each other are drawn once.
   function strip(ctx, { title, of, colour }, top) {
     let drawn = -1;
-    for (let i = Math.max(0, lastAtMost(of.from, view.from)); i < of.from.length && of.from[i] <= view.to; i++) {
-      const from = Math.max(LEFT, x(of.from[i])), to = Math.min(width - RIGHT, Math.max(from + 0.7, x(of.to[i])));
+    const first = Math.max(0, lastAtMost(of.from, view.from));
+    for (let i = first; i < of.from.length && of.from[i] <= view.to; i++) {
+      const from = Math.max(LEFT, x(of.from[i]));
+      const to = Math.min(width - RIGHT, Math.max(from + 0.7, x(of.to[i])));
       if (to <= drawn + 0.3 || to < LEFT) continue;
       ctx.fillStyle = colour(i);
       ctx.fillRect(from, top, to - from, STRIP);
@@ -100,7 +105,7 @@ const timeline = (() => {
       width = wide;
       const bottom = stripsTop + strips.length * (STRIP + 8);
       axis(ctx, bottom);
-      ZONES.forEach((zone, i) => heights[i] === LANE ? lane(ctx, zone, laneTop(i)) : emptyLane(ctx, zone, laneTop(i)));
+      ZONES.forEach((zone, i) => (heights[i] === LANE ? lane : emptyLane)(ctx, zone, laneTop(i)));
       strips.forEach((each, i) => strip(ctx, each, stripsTop + i * (STRIP + 8)));
       if (cursor !== null) line(ctx, cursor, 0, cursor, bottom, colours.ink, [3, 3]);
     },
@@ -122,14 +127,17 @@ const timeline = (() => {
   }
 
   function describe(when) {
-    const i = lastAtMost(moments.at, when), lines = [], replay = during(spans, when), launch = during(slices, when);
-    if (i >= 0) for (const zone of ZONES) lines.push(`${zone} ${size(moments[zone][i])} of ${size(moments[`reserved_${zone}`][i])}`);
+    const i = Math.max(0, lastAtMost(moments.at, when)), replay = during(spans, when), launch = during(slices, when);
+    const lines = ZONES.map((zone) => `${zone} ${size(moments[zone][i])} of ${size(moments[`reserved_${zone}`][i])}`);
     if (replay >= 0) {
       const graph = spans.graph[replay], times = spans.replays[replay];
       const words = graph ? `replay of ${name(data.graphs[graph - 1].name)}` : "replays of several graphs";
-      lines.push(`${words}${times > 1 ? `, ${number(times)} times` : ""}: ${time(spans.to[replay] - spans.from[replay])}`);
+      const often = times > 1 ? `, ${number(times)} times` : "";
+      lines.push(`${words}${often}: ${time(spans.to[replay] - spans.from[replay])}`);
     }
-    if (launch >= 0) lines.push(`kernel ${name(slices.name[launch])}: ${time(slices.to[launch] - slices.from[launch])}`);
+    if (launch >= 0) {
+      lines.push(`kernel ${name(slices.name[launch])}: ${time(slices.to[launch] - slices.from[launch])}`);
+    }
     return [`after ${time(Math.max(0, when))}`, lines];
   }
 
@@ -150,7 +158,8 @@ const timeline = (() => {
   const canvas = $("timeline");
   canvas.addEventListener("wheel", (event) => {
     event.preventDefault();
-    const here = at(event.clientX - canvas.getBoundingClientRect().left), by = Math.exp(event.deltaY * 0.0015);
+    const here = at(event.clientX - canvas.getBoundingClientRect().left);
+    const by = Math.exp(event.deltaY * 0.0015);
     look(here - (here - view.from) * by, here + (view.to - here) * by);
   }, { passive: false });
   canvas.addEventListener("mousedown", (event) => { dragged = { x: event.clientX, ...view }; tip.hide(); });
