@@ -24,4 +24,4 @@ local lengths = growing.open(model, model.tokenizer:encode(word), { rows = 5, ne
 for _ = 1, 2 do lengths:run() end
 print(("%d graphs share %.2f MiB of scratch and %.2f MiB of inputs: see %s"):format(#lengths:graphs(),
   model.device.pool:figures().scratch.allocated / 2 ^ 20, model.device.pool:figures().slots.allocated / 2 ^ 20,
-  options.out))
+  recording.file))

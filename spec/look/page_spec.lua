@@ -142,7 +142,7 @@ helper.each_device(function(name)
         const root = document.documentElement, wide = $("plan").clientWidth;
         for (let y = 30; y < 320 && !root.dataset.life?.startsWith("temporary"); y += 10) root.dataset.life = at("plan", 95, y);
         root.dataset.node = at("plan", wide - 20, 400);
-        root.dataset.time = at("timeline", wide - 20, 30);
+        for (let x = wide - 20; x > 100 && !root.dataset.time?.includes("replay of"); x--) root.dataset.time = at("timeline", x, 30);
         choose(data.graphs.at(-1));
         root.dataset.list = $("list").innerText;
         root.dataset.bold = document.querySelectorAll("#list b, #plan b, #costs b").length;
