@@ -33,7 +33,14 @@ extern char **environ;
       "-fvisibility=hidden"
 #define OBJECT "-fPIC", "-shared", "-Wl,--as-needed"
 
+/* Under a sanitizer kernels are built with it too, if gcc built the program: clang's is inside the program, out of
+ * their reach. */
+#if defined RP_SANITIZE && !defined __clang__
+#define CHECKS RP_SANITIZE, "-fno-omit-frame-pointer", "-g"
+static const char *const flags[] = {LANGUAGE, CODE, OBJECT, CHECKS};
+#else
 static const char *const flags[] = {LANGUAGE, CODE, OBJECT};
+#endif
 enum { FLAGS = sizeof flags / sizeof *flags, PATIENCE_MS = 50 };
 
 /* -march for a target; "" where the compiler's default is the target. */

@@ -171,7 +171,9 @@ describe("the core in a stock lua5.4", function()
     local code, out, err = helper.run(([[
       LUA_PATH="%s/lua/?.lua;%s/lua/?/init.lua" LUA_CPATH="%s/lib/lua/5.4/?.so" \
         lua5.4 -e 'local rp = require "reprise" print(rp.full({ 2 }, 3, "f32", "cpu"), rp.home())']]):format(home, home, home))
-    if err:find("runtime does not come first", 1, true) then pending "the sanitizers want a program of their own" end
+    if err:find("runtime does not come first", 1, true) or err:find("static TLS block", 1, true) then
+      pending "the sanitizers want a program of their own"
+    end
     assert.equal("", err)
     assert.equal(0, code)
     assert.truthy(out:find("{3., 3.} f32", 1, true), out)
