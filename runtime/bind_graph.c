@@ -1,6 +1,4 @@
 /* bind_graph.c - a graph as Lua looks at it: plan, nodes with their byte ranges, the reduced order as a drawing. */
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "bind.h"
@@ -30,7 +28,7 @@ static const char *zone_of(const rp_value *value) {
   return value->place == RP_IN_BLOCK ? "tensors" : value->place == RP_IN_SLOT ? "slots" : "scratch";
 }
 
-/* { name =, access = "read" or "update", zone =, from =, to = } or { name =, value = } */
+/* { name =, access = "read" or "update", zone =, from =, to =, memory =, input = } or { name =, value = } */
 static void push_arg(lua_State *L, const rp_graph *g, const rp_formal *formal, const rp_arg *arg) {
   lua_newtable(L);
   set_text(L, "name", formal->name);
@@ -43,7 +41,10 @@ static void push_arg(lua_State *L, const rp_graph *g, const rp_formal *formal, c
   uintptr_t from = 0, to = 0;
   if (arg->value != RP_NONE) {
     rp_graph_range(g, arg, &from, &to);
-    set_text(L, "zone", zone_of(g->record->values + arg->value));
+    const rp_value *value = g->record->values + arg->value;
+    set_text(L, "zone", zone_of(value));
+    set_integer(L, "memory", arg->value + 1);
+    if (value->place == RP_IN_SLOT) set_integer(L, "input", value->input + 1);
   }
   set_text(L, "access", arg->access == RP_READ ? "read" : "update");
   set_integer(L, "from", from);
@@ -81,7 +82,20 @@ static void push_edges(lua_State *L, const rp_graph *g) {
   }
 }
 
-/* A list of nodes; field `edges`: pairs of node numbers, what must run before what, reduced. */
+/* The node that touches each output last; inputs and outside tensors that are handed out have none. */
+static void push_outputs(lua_State *L, const rp_graph *g) {
+  lua_newtable(L);
+  set_integer(L, "count", g->record->output_count);
+  for (size_t i = 0; i < g->record->output_count; i++) {
+    uint32_t value = g->record->outputs[i].value;
+    if (value == RP_NONE || g->record->values[value].last == RP_NONE) continue;
+    lua_pushinteger(L, (lua_Integer)g->record->values[value].last + 1);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+/* A list of nodes. Field `edges`: pairs of node numbers, what must run before what, reduced; `outputs`: by output, the
+ * node that touches it last. */
 static int manifest(lua_State *L) {
   rp_graph *g = check_graph(L);
   rp_check(L, rp_graph_edges(g));
@@ -92,42 +106,23 @@ static int manifest(lua_State *L) {
   }
   push_edges(L, g);
   lua_setfield(L, -2, "edges");
+  push_outputs(L, g);
+  lua_setfield(L, -2, "outputs");
   return 1;
 }
 
 /* ---- drawing */
 
-static void write_quoted(FILE *f, const char *text) {
-  for (; *text; text++) {
-    if (*text == '"' || *text == '\\') fputc('\\', f);
-    fputc(*text, f);
-  }
-}
-
-static void write_dot(FILE *f, const rp_graph *g) {
-  fputs("digraph \"", f);
-  write_quoted(f, g->name);
-  fputs("\" {\n  node [shape=box, fontname=\"monospace\"];\n", f);
-  for (size_t i = 0; i < g->record->node_count; i++) {
-    const rp_node *node = g->record->nodes + i;
-    fprintf(f, "  n%zu [label=\"%zu %s\\n", i + 1, i + 1, node->kernel->signature->name);
-    write_quoted(f, node->where ? node->where : "");
-    fputs("\"];\n", f);
-  }
-  for (size_t i = 0; i < g->edge_count; i++) fprintf(f, "  n%u -> n%u;\n", g->edges[i].from + 1, g->edges[i].to + 1);
-  fputs("}\n", f);
-}
-
-/* dot(file): the reduced graph in Graphviz' language */
+/* dot(file): how a graph is drawn is the business of lua/reprise/dot.lua */
 static int dot(lua_State *L) {
-  rp_graph *g = check_graph(L);
-  const char *path = rp_check_text(L, 2);
-  rp_check(L, rp_graph_edges(g));
-  FILE *f = fopen(path, "w");
-  if (!f) return rp_error(L, "writing %s: %s", path, strerror(errno));
-  write_dot(f, g);
-  int failed = ferror(f);
-  if (fclose(f) || failed) return rp_error(L, "writing %s: %s", path, strerror(errno));
+  check_graph(L);
+  luaL_checkstring(L, 2);
+  lua_settop(L, 2);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "reprise.dot");
+  lua_call(L, 1, 1);
+  lua_insert(L, 1);
+  lua_call(L, 2, 0);
   return 0;
 }
 

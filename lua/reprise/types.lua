@@ -420,7 +420,8 @@ function History:close() end
 ---@field closed boolean
 local Graph = {}
 
---- The nodes with their arguments and byte ranges; field `edges`: pairs of node numbers, what must run before what.
+--- The nodes with their arguments and byte ranges; field `edges`: pairs of node numbers, what must run before what;
+--- `outputs`: by output, the node that touches it last, and their `count`.
 ---@return table
 function Graph:manifest() end
 
