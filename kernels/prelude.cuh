@@ -72,7 +72,19 @@ enum { LANES = 32 };
 #define wait_asked() \
   asm volatile("{ .reg .pred never; setp.eq.u32 never, %0, 0; @never exit; }\n\tgriddepcontrol.wait;" \
                :: "r"(gridDim.x) : "memory")
-#define release_next() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#define rp_release() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
+#if REPRISE_PDL_STRESS
+/* Warps fall behind by up to 32 us, each by a time of its own, once the next kernel may begin: what that reads before its
+ * wait, or writes too early, is then seen in the results. */
+#define release_next() \
+  do { \
+    rp_release(); \
+    u32 ns = ((u32)clock() ^ blockIdx.x * 0x9e3779b9u ^ threadIdx.x >> 5) * 0x85ebca6bu; \
+    __nanosleep(ns >> 17); \
+  } while (0)
+#else
+#define release_next() rp_release()
+#endif
 #else
 #define wait_previous() ((void)0)
 #define wait_asked() ((void)0)

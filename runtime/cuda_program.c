@@ -24,9 +24,16 @@
 #define LANGUAGE "-std=c++17"
 #define UNMARKED "-default-device" /* functions without __device__ are for the device */
 
+#define STRESSED "-DREPRISE_PDL_STRESS=1" /* see prelude.cuh: release_next() delays */
+
+static bool stressed(void) {
+  const char *wish = getenv("REPRISE_PDL_STRESS");
+  return wish && strcmp(wish, "1") == 0;
+}
+
 const char *rp_cuda_options(const char *arch) {
   (void)arch; /* a part of every key of its own */
-  return LANGUAGE " " UNMARKED;
+  return stressed() ? LANGUAGE " " UNMARKED " " STRESSED : LANGUAGE " " UNMARKED;
 }
 
 rp_status rp_cuda_compiler_key(char *out, size_t room) {
@@ -190,9 +197,11 @@ static rp_status report(const job *j) {
 
 static rp_status compile(job *j) {
   char include[4200];
-  const char *folder = rp_nvrtc_headers(NULL), *options[] = {LANGUAGE, UNMARKED, j->target.option, include};
-  if (folder) snprintf(include, sizeof include, "-I%s", folder);
-  nvrtcResult result = rp_nvrtc.nvrtcCompileProgram(j->program, folder ? 4 : 3, options);
+  const char *folder = rp_nvrtc_headers(NULL), *options[5] = {LANGUAGE, UNMARKED, j->target.option};
+  int count = 3;
+  if (stressed()) options[count++] = STRESSED;
+  if (folder) snprintf(include, sizeof include, "-I%s", folder), options[count++] = include;
+  nvrtcResult result = rp_nvrtc.nvrtcCompileProgram(j->program, count, options);
   if (result == NVRTC_SUCCESS) return RP_OK;
   return result == NVRTC_ERROR_COMPILATION ? report(j) : failed(j, result, "nvrtcCompileProgram");
 }

@@ -103,12 +103,12 @@ typedef struct rp_device_ops {
   rp_status (*exec_launch)(rp_device *dev, rp_exec *exec);
   void (*exec_free)(rp_device *dev, rp_exec *exec);               /* waits for a run in flight */
   size_t (*exec_bytes)(const rp_exec *exec);                      /* device memory it took; NULL: the device cannot tell */
+  rp_status (*trim)(rp_device *dev);                              /* gives back what is kept of freed ones; NULL: nothing is */
 
   /* Times. stamp notes, as number `index` of a row, the time when all that was enqueued so far has ended; stamps waits and
    * gives the row's first `count` times, in seconds of CLOCK_MONOTONIC. NULL: an operation has ended when it returns. */
   rp_status (*stamp)(rp_device *dev, uint32_t index);
   rp_status (*stamps)(rp_device *dev, uint32_t count, double *seconds);
-  rp_status (*trim)(rp_device *dev);                              /* gives back what is kept of freed ones; NULL: nothing is */
 } rp_device_ops;
 
 struct rp_device {
