@@ -106,6 +106,89 @@ describe("scripts/screenshot.sh", function()
   end)
 end)
 
+describe("scripts/bench.lua", function()
+  local core = require "reprise.core"
+  local TINY = " --shapes demo --beams 1,2 --source 5 --new 3 --runs 2 --no-start "
+
+  local function rows_of(out)
+    local rows = {}
+    for line in out:gmatch "[^\n]+" do rows[#rows + 1] = core.json_decode(line, "a row") end
+    return rows
+  end
+
+  helper.each_device(function(device)
+    it("holds a step against floors of the same run, as JSON", function()
+      local code, out, err = run("scripts/bench.lua --json" .. TINY, device)
+      assert.equal("", err)
+      assert.equal(0, code)
+      local rows = rows_of(out)
+      assert.equal(2, #rows)
+      for i, row in ipairs(rows) do
+        assert.same({ "demo", i, 5, 3, device }, { row.shape, row.beams, row.source, row.new, row.device })
+        assert.is_true(row.us_low <= row.us and row.us <= row.us_high)
+        for _, name in ipairs { "us", "eager_us", "read_us", "chain_us", "host_us", "nodes", "memory", "reserved" } do
+          assert.is_true(row[name] > 0, name)
+        end
+        local larger = math.max(row.read_us, row.chain_us)
+        assert.near(row.us / larger, row.ratio, 1e-6 * row.ratio)
+        assert.is_true(row.bytes > 6e6 and row.bytes < 8e6)
+      end
+    end)
+
+    it("says what the nodes of a step take", function()
+      local code, out, err = run("scripts/bench.lua --nodes --json" .. TINY, device)
+      assert.equal(0, code, err)
+      for i, row in ipairs(rows_of(out)) do
+        assert.equal(i == 1 and 35 or 36, #row.nodes)
+        assert.equal("embed", row.nodes[1].kernel)
+        assert.equal(i == 1 and "choose" or "search", row.nodes[#row.nodes].kernel)
+        for _, node in ipairs(row.nodes) do assert.is_true(node.us >= 0) end
+      end
+    end)
+
+    it("prints a table in which what others measured stands too, where they did the same", function()
+      local file = helper.tmp() .. "/peers.jsonl"
+      helper.write(file, [[
+{"mode": "graph", "shape": "g2p", "beams": 1, "src": 5, "new": 3, "us_per_token": 1e6, "weights_mb": 7.1}
+{"mode": "longer", "shape": "g2p", "beams": 1, "src": 128, "new": 128, "us_per_token": 5}
+{"mode": "hf", "shape": "g2p", "beams": 2, "src": 5, "new": 3, "error": "RuntimeError: no"}
+]])
+      local code, out, err = run("scripts/bench.lua" .. TINY .. " --peer " .. file, device)
+      assert.equal("", err)
+      assert.equal(0, code)
+      local _, lines = out:gsub("\n", "")
+      assert.equal(6, lines)
+      assert.matches("^" .. device .. " %(.*f16 weights, f32 caches, source 5, new 3, median of 2\n", out)
+      assert.matches("\ndemo +1 .*\n +graph +1000000.0 us/token, [%d.]+ times as long\ndemo +2 [^\n]*\n$", out)
+    end)
+  end)
+
+  it("measures starts in processes of their own", function()
+    local code, out, err = run("scripts/bench.lua --shapes demo --beams 1 --source 5 --new 2 --runs 1 --json", "cpu")
+    assert.equal(0, code, err)
+    local row = rows_of(out)[1]
+    assert.is_true(row.load_ms > 0 and row.load_ms < row.warm_ms)
+    if helper.compiler() then assert.is_true(row.cold_ms > row.warm_ms) else assert.is_nil(row.cold_ms) end
+  end)
+
+  it("refuses what it does not know", function()
+    for _, case in ipairs {
+      { "--shapes demo,huge", '--shapes: "huge" is not one of those that can be had' },
+      { "--beams 0", '--beams: "0" is not one of those that can be had' },
+      { "--peer /nowhere", "--peer: /nowhere: No such file or directory" },
+      { "--runs x", '--runs: "x" is not a whole number from 1' },
+    } do
+      local code, _, err = run("scripts/bench.lua " .. case[1], "cpu")
+      assert.equal(2, code)
+      assert.truthy(err:find("bench.lua: " .. case[2], 1, true), err)
+    end
+    local file = helper.tmp() .. "/peers.jsonl"
+    helper.write(file, "no json\n")
+    local _, _, err = run("scripts/bench.lua --peer " .. file, "cpu")
+    assert.truthy(err:find("a line is no JSON object with mode and shape: no json", 1, true), err)
+  end)
+end)
+
 describe("a cold start", function()
   helper.each_device(function(device)
     it("compiles nothing: the library's kernels came with the program", function()

@@ -7,6 +7,10 @@ local m = {}
 
 -- ---- programs
 
+--- Stands between the library and its kernels while it is set: gets a kernel and gives what is launched in its place.
+---@type (fun(kernel: reprise.Kernel): fun(launch: table))?
+m.watch = nil
+
 local programs = setmetatable({}, { __mode = "k" }) -- device -> "file type" -> program
 
 --- A kernel of the library; its program is compiled once a device and set of defines.
@@ -28,7 +32,8 @@ function m.kernel(device, file, name, define, value)
     local defines = type(define) == "string" and { [define] = value } or define or {}
     made[key] = core.compile { file = path, define = defines, device = device }
   end
-  return made[key]:kernel(name)
+  local found = made[key]:kernel(name)
+  return m.watch and m.watch(found) or found
 end
 
 -- ---- checks

@@ -28,7 +28,7 @@ local CHUNK = 1024 -- scores at a time, as in attention.cu
 
 local function variants()
   local list = few.library()
-  for _, file in ipairs { "norm.cu", "sample.cu", "candidates.cu", "beam.cu" } do
+  for _, file in ipairs { "norm.cu", "sample.cu", "candidates.cu", "beam.cu", "bench.cu" } do
     list[#list + 1] = { file = file, define = {} }
   end
   for _, dtype in ipairs { "f32", "f16", "bf16" } do
