@@ -45,7 +45,7 @@ template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p
   float8 held[R < C ? R : C];
   UNROLL for (int i = 0; i < (R < C ? R : C); i++) held[i] = R < C ? x(i) : w(i);
   UNROLL for (int i = 0; i < (R < C ? C : R); i++) {
-    float8 next = R < C ? w(i) : x(i);
+    float8 next = hold8(R < C ? w(i) : x(i));
     UNROLL for (int j = 0; j < (R < C ? R : C); j++) {
       partial *sum = p + (R < C ? i * padded<R>() + j : j * padded<R>() + i);
       *sum = dot8(next, held[j], *sum);
@@ -53,9 +53,12 @@ template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p
   }
 }
 
-/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. A
- * single thread on a single row asks for weights `next` elements further on, in the rows it will take next. */
-template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, i32 next, bool early, const float8 *ahead,
+#ifdef REPRISE_GPU
+
+/* ---- a unit of work on a GPU: a few columns of a tile of rows */
+
+/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. */
+template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, bool early, const float8 *ahead,
                                           partial *p) {
   i32 row[R], k = (i32)LANE * 8;
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
@@ -69,10 +72,7 @@ template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **
     step<R, C>(x, asked, p);
     k += LANES * 8;
   }
-  for (; k < tile.packed; k += LANES * 8) {
-    if (LANES == 1 && R == 1 && k % 32 == 0) UNROLL for (int c = 0; c < C; c++) prefetch(w[c] + k + next);
-    step<R, C>(x, weight, p);
-  }
+  for (; k < tile.packed; k += LANES * 8) step<R, C>(x, weight, p);
   for (; k < n; k += LANES * 8) step<R, C>(part_of_x, part_of_w, p);
 }
 
@@ -83,7 +83,7 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
   partial p[P * C];
   float s[HELD(N)], gate[HELD(N)];
   pick<C, GATED>(t, j, w);
-  dots<R, C>(tile, t.n, w, N / P * t.n, early, ahead, p);
+  dots<R, C>(tile, t.n, w, early, ahead, p);
   totals<N>(p, s);
   if (GATED) totals<N>(p + P * C - N, gate);
   activate<HELD(N)>(s, t.act);
@@ -95,30 +95,91 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
   }
 }
 
-/* ---- how many rows and columns at a time ---- */
-
-#ifdef REPRISE_GPU
-
 template <int C, bool GATED> INLINE i32 unit () { return GATED ? C / 2 : C; }
 template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
   make<R, C, GATED>(t, tile, j, early, ahead);
 }
 
-#else /* registers hold about twelve sums of eight */
+#else
+
+/* ---- on the CPU: eight columns, a few at a time; registers hold about twelve sums of eight */
+
+/* Asks for weights that a thread by itself needs later, in the order in which they lie in memory: those that are read now
+ * are read side by side, which no hardware takes for a stream. One row needs those behind these; several rows take their
+ * time. FAR: for L2, what is used now stays in L1. With a gate, half of the weights lie elsewhere. */
+template <int R, int C, bool GATED, bool FAR> INLINE void ask_ahead (const W *const *w, i32 n, i32 k) {
+  enum { REGIONS = GATED ? 2 : 1, ROWS = C / REGIONS, AHEAD = R == 1 ? ROWS : 16 / REGIONS };
+  enum { BYTES = ROWS * 8 * (int)sizeof(W), LINE = 64 };
+  UNROLL for (int i = 0; i < REGIONS; i++) {
+    const u8 *next = (const u8 *)(w[i * ROWS] + (size_t)AHEAD * (size_t)n + (size_t)k * ROWS);
+    UNROLL for (int at = 0; at < BYTES; at += LINE)
+      if (FAR) prefetch_far(next + at);
+      else prefetch(next + at);
+  }
+}
+
+/* The packs from k on, the last of them incomplete. */
+template <int R, int C> APART void finish (const rows_of &tile, i32 n, i32 k, const i32 *row, const W *const *w, partial *p) {
+  auto x = [&] (int r) { return part8(tile.x + row[r] + k, n - k); };
+  auto weight = [&] (int c) { return part8(w[c] + k, n - k); };
+  for (; k < n; k += 8) step<R, C>(x, weight, p);
+}
+
+/* p[c * R + r] = h[r] . w[c] */
+template <int R, int C, bool GATED, bool FAR> INLINE void dots (const rows_of &tile, i32 n, const W *const *w, partial *p) {
+  i32 row[R], k = 0;
+  UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
+  UNROLL for (int i = 0; i < R * C; i++) p[i] = none();
+  auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
+  auto weight = [&] (int c) { return weight8(w[c] + k); };
+  for (; k < tile.packed; k += 8) {
+    ask_ahead<R, C, GATED, FAR>(w, n, k);
+    step<R, C>(x, weight, p);
+  }
+  if (k < n) finish<R, C>(tile, n, k, row, w, p);
+}
+
+enum { NEAR = 2048 / (i32)sizeof(W) }; /* longest row of weights of which 16 fit into L1 */
 
 template <int C, bool GATED> INLINE i32 unit () { return 8; }
-template <int R, int C, bool GATED> INLINE void make_columns (const task &t, const rows_of &tile, i32 j) {
-  i32 end = j + 8 < t.columns ? j + 8 : t.columns;
-  for (; j < end; j += GATED ? C / 2 : C) make<R, C, GATED>(t, tile, j, false, nullptr);
+
+/* y[0 .. 7] of a row, from column j on. */
+INLINE void put (const task &t, i32 row, i32 j, float8 s, float8 scale) {
+  size_t at = (size_t)row * (size_t)t.columns + (size_t)j;
+  i32 count = t.columns - j < 8 ? t.columns - j : 8;
+  float8 more = t.residual ? part8(t.residual + at, count) : splat8(0);
+  store_part8(t.y + at, fma8(act8(s, t.act), scale, more), count);
 }
+
+/* C rows of weights at a time. */
+template <int R, int C, bool GATED, bool FAR> INLINE void make (const task &t, const rows_of &tile, i32 j) {
+  enum { WIDE = GATED ? C / 2 : C };
+  float s[8 * R], gate[8 * R], sums[R * C];
+  for (int done = 0; done < 8; done += WIDE) {
+    const W *w[C];
+    partial p[R * C];
+    pick<C, GATED>(t, j + done, w);
+    dots<R, C, GATED, FAR>(tile, t.n, w, p);
+    totals<R * C>(p, sums);
+    UNROLL for (int i = 0; i < R * WIDE; i++) s[i % R * 8 + done + i / R] = sums[i];
+    UNROLL for (int i = 0; GATED && i < R * WIDE; i++) gate[i % R * 8 + done + i / R] = sums[R * WIDE + i];
+  }
+  for (int r = 0; r < tile.count; r++)
+    put(t, tile.first + r, j, load8(s + r * 8), GATED ? load8(gate + r * 8) : splat8(t.scale));
+}
+
+/* One row. Where two units of weights do not fit into L1, fewer are read side by side. */
+template <bool GATED> APART void make_near (const task &t, const rows_of &tile, i32 j) { make<1, 8, GATED, false>(t, tile, j); }
+template <bool GATED> APART void make_far (const task &t, const rows_of &tile, i32 j) { make<1, 4, GATED, true>(t, tile, j); }
+
 template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool, const float8 *) {
   switch (tile.count) {
-    case 1: make_columns<1, 8, GATED>(t, tile, j); break;
-    case 2: make_columns<2, 4, GATED>(t, tile, j); break;
-    case 3: make_columns<3, 2, GATED>(t, tile, j); break;
-    case 4: make_columns<4, 2, GATED>(t, tile, j); break;
-    case 5: make_columns<5, 2, GATED>(t, tile, j); break;
-    default: make_columns<6, 2, GATED>(t, tile, j); break;
+    case 1: t.n <= NEAR ? make_near<GATED>(t, tile, j) : make_far<GATED>(t, tile, j); break;
+    case 2: make<2, 4, GATED, true>(t, tile, j); break;
+    case 3: make<3, 4, GATED, true>(t, tile, j); break;
+    case 4: make<4, 2, GATED, true>(t, tile, j); break;
+    case 5: make<5, 2, GATED, true>(t, tile, j); break;
+    default: make<6, 2, GATED, true>(t, tile, j); break;
   }
 }
 

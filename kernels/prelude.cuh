@@ -14,10 +14,12 @@
  *                    nearest even and saturates at 65504
  *   packs of eight   load8, weight8 (EARLY parameters only), store8; part8 and store_part8 move up to eight, and read
  *                    zeros for the rest; splat8, add8, sub8, mul8, div8, fma8, max8, exp8, tanh8, erf8, sum8, most8;
- *                    at8(v, i) is one of them, i a constant after unrolling
+ *                    at8(v, i) is one of them, i a constant after unrolling; hold8(v) is v, in a register: what is used
+ *                    more than once is not loaded again each time
  *                    asked8<T> a = ask8(p) (EARLY parameters only) asks for a pack, widen8(a) waits for it and unpacks;
  *                    wait_asked() is wait_previous() with packs on their way: they are asked for before it, not after;
- *                    prefetch(p) asks for the memory at p, which need not be ours; only for EARLY parameters
+ *                    prefetch(p) asks for the memory at p, which need not be ours, prefetch_far(p) not for the nearest
+ *                    cache; only for EARLY parameters
  *   dot products     partial p = none(); p = dot8(x, w, p); total(p) is the sum over the warp
  *   sums, maxima     warp_sum, warp_max, block_sum, block_max; the same bits in all threads
  *   whole grid       last_block(count): true in the block that arrives last, with all that the others wrote visible
@@ -50,6 +52,7 @@ typedef struct { u16 bits; } bf16;
 #define REPRISE_GPU 1
 #define KERNEL extern "C" __global__
 #define INLINE static __device__ __forceinline__
+#define APART INLINE
 #define SHARED(T, name, n) __shared__ __align__(16) T name[n]
 #define DYNAMIC(T, name) extern __shared__ __align__(16) u8 rp_dynamic[]; T *name = (T *)rp_dynamic
 enum { LANES = 32 };
@@ -160,6 +163,7 @@ template <class rp_t> INLINE float8 widen8 (asked8<rp_t> a) { return rp_widen(a.
 INLINE float8 widen8 (asked8<float> a) { return rp_widen(a.words[0], a.words[1]); }
 
 INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
+INLINE void prefetch_far (const void *p) { prefetch(p); }
 
 INLINE void store8 (float *p, float8 a) {
   ((float4 *)p)[0] = make_float4(a.v[0], a.v[1], a.v[2], a.v[3]);
@@ -185,6 +189,7 @@ INLINE void store_part8 (float *p, float8 a, i32 count) { RP_EACH if (i < count)
 INLINE void store_part8 (f16 *p, float8 a, i32 count) { RP_EACH if (i < count) p[i] = to_f16(a.v[i]); }
 INLINE void store_part8 (bf16 *p, float8 a, i32 count) { RP_EACH if (i < count) p[i] = to_bf16(a.v[i]); }
 
+INLINE float8 hold8 (float8 a) { return a; }
 INLINE float8 splat8 (float x) { float8 r; RP_EACH r.v[i] = x; return r; }
 INLINE float8 add8 (float8 a, float8 b) { RP_EACH a.v[i] += b.v[i]; return a; }
 INLINE float8 sub8 (float8 a, float8 b) { RP_EACH a.v[i] -= b.v[i]; return a; }
@@ -273,6 +278,7 @@ INLINE void publish (u64 *ring, u32 number, u32 value) {
 
 #define KERNEL static
 #define INLINE static inline __attribute__((always_inline, unused))
+#define APART static __attribute__((noinline, unused)) /* a function that has all registers for itself */
 #define SHARED(T, name, n) T name[n] __attribute__((aligned(64)))
 #define DYNAMIC(T, name) T *name = (T *)rp_here.dynamic
 enum : i32 { LANES = 1 };
@@ -312,6 +318,11 @@ INLINE rp_u32x8 rp_words (rp_u16x8 h) { return __builtin_convertvector(h, rp_u32
 #endif
 INLINE rp_u16x8 rp_load (const void *p) { rp_u16x8 h; __builtin_memcpy(&h, p, 16); return h; }
 
+#if defined __AVX__
+INLINE float8 hold8 (float8 a) { __asm__("" : "+x"(a)); return a; }
+#else
+INLINE float8 hold8 (float8 a) { return a; }
+#endif
 INLINE float8 splat8 (float x) { return (float8){x, x, x, x, x, x, x, x}; }
 INLINE float8 add8 (float8 a, float8 b) { return a + b; }
 INLINE float8 sub8 (float8 a, float8 b) { return a - b; }
@@ -363,6 +374,7 @@ template <class rp_t> struct asked8 { const rp_t *p; };
 template <class rp_t> INLINE asked8<rp_t> ask8 (const rp_t *p) { return {p}; }
 template <class rp_t> INLINE float8 widen8 (asked8<rp_t> a) { return load8(a.p); }
 INLINE void prefetch (const void *p) { __builtin_prefetch(p, 0, 3); }
+INLINE void prefetch_far (const void *p) { __builtin_prefetch(p, 0, 2); }
 template <class rp_t> INLINE float8 part8 (const rp_t *p, i32 count) {
   if (count >= 8) return load8(p);
   rp_t some[8] = {};
