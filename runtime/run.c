@@ -16,12 +16,18 @@ static int64_t now_ns(void) {
 typedef struct progress { /* what is known of a run */
   rp_device *dev;
   rp_signal *signal;
-  uint32_t queued, step;
+  uint32_t begun, queued, step; /* counted as the signal does: replays before the run may have published, too */
   bool done;
   int64_t asked;          /* when the device was last asked whether it still works */
 } progress;
 
-static void look(progress *p) { p->step = rp_signal_step(p->signal, &p->done); }
+/* What goes beyond what was queued came from replays that were on their way when the run began. */
+static void look(progress *p) {
+  p->step = rp_signal_step(p->signal, &p->done);
+  if (p->step <= p->queued) return;
+  p->begun += p->step - p->queued;
+  p->queued = p->step;
+}
 
 /* Asks the device, at most every 100 us. An idle device has done all that was queued, whatever its kernels published. */
 static rp_status ask(progress *p) {
@@ -48,13 +54,14 @@ static rp_status drain(progress *p, uint32_t most) {
 
 static rp_status run_ahead(rp_graph *g, const rp_run *how, uint32_t *steps) {
   progress p = {.dev = g->pool->device, .signal = how->signal};
-  while (p.queued < how->max && !p.done) {
+  look(&p);
+  while (p.queued - p.begun < how->max && !p.done) {
     RP_TRY(rp_graph_replay(g, NULL));
     p.queued++;
     RP_TRY(drain(&p, how->ahead));
   }
   RP_TRY(drain(&p, 0));
-  *steps = p.done ? p.step : p.queued;
+  *steps = (p.done ? p.step : p.queued) - p.begun;
   return RP_OK;
 }
 

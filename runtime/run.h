@@ -15,7 +15,8 @@ typedef struct rp_run {
   uint32_t ahead;      /* replays queued beyond the one that runs; 0: each is waited for, exact */
 } rp_run;
 
-/* Steps done: those up to and with the one that published done, else max. Returns when that is known; with `ahead`, steps
+/* The signal may have counted steps before, of replays one by one; those still on their way count as steps done.
+ * Steps done: those up to and with the one that published done, else max. Returns when that is known; with `ahead`, steps
  * queued past the end may still run, and change nothing. */
 rp_status rp_graph_run(rp_graph *g, const rp_run *how, uint32_t *steps);
 

@@ -53,6 +53,20 @@ helper.each_device(function(name)
       assert.same({ 30, false }, { signal:step() })
     end)
 
+    it("goes on where single replays have begun, and has nothing to do when they have ended it", function()
+      if not begin(20) then return end
+      for _ = 1, 3 do step() end
+      dev:synchronize()
+      assert.equal(17, step:run { max = 1000, stop = signal, ahead = 2 })
+      assert.same({ 20, true }, { signal:step() })
+      assert.equal(0, step:run { max = 1000, stop = signal, ahead = 2 })
+      if not begin(2) then return end
+      for _ = 1, 5 do step() end
+      dev:synchronize()
+      assert.equal(0, step:run { max = 10, stop = signal, ahead = 1 })
+      assert.equal(2, state[1])
+    end)
+
     it("holds the newest records of the run in its ring", function()
       if not begin(12) then return end
       step:run { max = 100, stop = signal, ahead = 2 }
