@@ -14,7 +14,6 @@ local search = require "reprise.search"
 
 local m = {}
 
-local AHEAD = 2 -- replays queued beyond the one that runs
 local PIECE = 16 << 20 -- bytes of logits stored at a time
 
 ---@class reprise.BeamOptions all resolved
@@ -132,7 +131,7 @@ function Search:run()
   check(self, "run")
   local begun, state, count = core.clock(), self.state, self.model.count
   if self.model.capture then
-    self.made = state.step:run { max = self.steps, stop = state.search.signal, ahead = AHEAD }
+    self.made = state.step:run { max = self.steps, stop = state.search.signal, ahead = decoder.AHEAD }
   else
     self.made = run_eager(state, self.steps)
   end

@@ -10,7 +10,12 @@ local sources = require "reprise.sources"
 
 local m = {}
 
-local IDLE = 8 -- states kept for later, the least recently used go first
+-- States kept for later: at most so many, and so many bytes of caches together, but the newest stays whatever it takes.
+local IDLE, IDLE_BYTES = 8, 1 << 30
+
+-- Replays queued beyond the one that runs. One hides what queueing costs; the other covers a host that is late by a step,
+-- as after a page fault. Steps past the end change nothing: what each costs is its time.
+m.AHEAD = 2
 
 ---@class reprise.DecoderSize
 ---@field kind string what the step does at its end
@@ -22,6 +27,7 @@ local IDLE = 8 -- states kept for later, the least recently used go first
 ---@class reprise.State
 ---@field key string what it serves
 ---@field size reprise.DecoderSize
+---@field bytes integer of its caches
 ---@field lengths reprise.Tensor i32 {sources}
 ---@field layers reprise.Caches[]
 ---@field token reprise.Tensor i32 {sources * rows}: newest tokens
@@ -59,6 +65,14 @@ local function caches(model, size)
   return layers
 end
 
+local function bytes_of(layers)
+  local sum = 0
+  for _, layer in ipairs(layers) do
+    for _, tensor in pairs(layer) do sum = sum + tensor.bytes end
+  end
+  return sum
+end
+
 local function key_of(size)
   return ("%s: %d sources of %d, %d rows of %d"):format(size.kind, size.sources, size.source, size.rows, size.room)
 end
@@ -78,6 +92,7 @@ local function make(model, size, finish)
     key = key_of(size), size = size, layers = caches(model, size), fresh = true,
     lengths = rp.zeros({ size.sources }, "i32", model.device),
   }
+  state.bytes = bytes_of(state.layers)
   finish(state)
   model.states[state] = true
   return state
@@ -110,8 +125,12 @@ end
 ---@param model reprise.T5
 ---@param state reprise.State
 function m.put_back(model, state)
-  table.insert(model.idle, state)
-  if #model.idle > IDLE then drop(model, table.remove(model.idle, 1)) end
+  local idle, bytes = model.idle, 0
+  table.insert(idle, state)
+  for i = #idle, 1, -1 do
+    bytes = bytes + idle[i].bytes
+    if i < #idle and (#idle - i >= IDLE or bytes > IDLE_BYTES) then drop(model, table.remove(idle, i)) end
+  end
 end
 
 --- A step as it will be called: captured, or eager with its temporaries recycled.

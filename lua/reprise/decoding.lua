@@ -12,8 +12,6 @@ local request = require "reprise.request"
 
 local m = {}
 
-local AHEAD = 1 -- replays queued beyond the one that runs: a step is longer than it takes to queue one
-
 ---@class reprise.Decoding
 ---@field want reprise.Request
 ---@field rows integer that count, in all
@@ -78,7 +76,7 @@ function m.open(model, lists, want, numbers)
 end
 
 local function run_captured(state, most)
-  return state.step:run { max = most, stop = state.choice.signal, ahead = AHEAD }
+  return state.step:run { max = most, stop = state.choice.signal, ahead = decoder.AHEAD }
 end
 
 local function run_eager(state, most)
@@ -104,7 +102,7 @@ end
 function Decoding:next()
   if not self.state then return nil end
   local state, index = self.state, self.given or 0
-  local ahead = launch.is_gpu(self.model.device) and AHEAD or 0
+  local ahead = launch.is_gpu(self.model.device) and decoder.AHEAD or 0
   local needed = #self.want.prompts[1] + index -- steps, up to the one that makes this token
   if self.over or needed > self.steps then return nil end
   while self.queued < math.min(needed + ahead, self.steps) do

@@ -133,6 +133,27 @@ describe("generation", function()
       assert.are.equal(graphs, model:figures().graphs)
     end)
 
+    it("keeps idle states of at most a GiB, but the newest", function()
+      local model, sources = rp.t5.random("demo", { device = name, dtype = "f16" }), {}
+      for i = 1, 16 do sources[i] = { 100 + i } end
+      local function pass(rows, longest)
+        local s = model:open(sources, { rows = rows, max_new_tokens = longest })
+        local state = s.state
+        s:close()
+        return state
+      end
+      local small, large = pass(1, 8), pass(16, 512)
+      assert.is_true(large.bytes > 1 << 30)
+      assert.same({ large }, model.idle)
+      assert.is_nil(model.states[small])
+      small = pass(1, 8)
+      assert.same({ small }, model.idle)
+      local other = pass(2, 8)
+      assert.same({ small, other }, model.idle)
+      assert.is_true(other.bytes > small.bytes)
+      device.pool:trim()
+    end)
+
     it("keeps a bounded number of idle states", function()
       local model = load()
       for rows = 1, 30 do
