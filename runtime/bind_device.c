@@ -164,6 +164,13 @@ static void push_pool(lua_State *L, rp_device *dev) {
   lua_setiuservalue(L, 1, 1);
 }
 
+/* Bytes of memory: in all, or free now. */
+static void push_memory(lua_State *L, rp_device *dev, bool all) {
+  size_t free_bytes = 0, total = 0;
+  rp_check(L, dev->ops->memory(dev, &free_bytes, &total));
+  lua_pushinteger(L, (lua_Integer)(all ? total : free_bytes));
+}
+
 static int get(lua_State *L) {
   const char *key = luaL_checkstring(L, 2);
   rp_device *dev = *(rp_device **)luaL_checkudata(L, 1, RP_DEVICE_NAME);
@@ -175,6 +182,8 @@ static int get(lua_State *L) {
   if (strcmp(key, "downloaded") == 0) return lua_pushinteger(L, (lua_Integer)dev->downloaded), 1;
   if (strcmp(key, "closed") == 0) return lua_pushboolean(L, dev->closed), 1;
   if (strcmp(key, "recording") == 0) return lua_pushboolean(L, dev->record != NULL), 1;
+  if (strcmp(key, "memory") == 0) return push_memory(L, box_device(L, 1), true), 1;
+  if (strcmp(key, "free") == 0) return push_memory(L, box_device(L, 1), false), 1;
   if (strcmp(key, "pool") == 0) return push_pool(L, box_device(L, 1)), 1;
   return rp_method(L);
 }

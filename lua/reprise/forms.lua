@@ -58,18 +58,12 @@ end
 
 local long = {} -- by the name of the metatable
 
-local function facts_of(device)
-  for _, facts in ipairs(require "reprise.core".devices()) do
-    if facts.name == device.name then return facts end
-  end
-end
-
 long["reprise.Device"] = function(device)
   if device.closed then return tostring(device) end
-  local facts, rows = facts_of(device), { { "arch", device.arch }, { "units", tostring(device.units) } }
-  if facts then rows[3] = { "memory", ("%s free of %s"):format(m.size(facts.free), m.size(facts.memory)) } end
-  rows[#rows + 1] = { "pool", tostring(device.pool) }
-  return sheet(tostring(device), rows)
+  return sheet(tostring(device), {
+    { "arch", device.arch }, { "units", tostring(device.units) },
+    { "memory", ("%s free of %s"):format(m.size(device.free), m.size(device.memory)) }, { "pool", tostring(device.pool) },
+  })
 end
 
 local function inputs_of(f)

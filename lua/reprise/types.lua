@@ -211,6 +211,8 @@ function core.safetensors_write(path, list) end
 ---@field model string
 ---@field arch string
 ---@field units integer
+---@field memory integer bytes it has
+---@field free integer bytes of them that nobody uses now
 ---@field pool reprise.Pool the default pool
 ---@field waits integer times the host waited for all work, or for bytes it asked for
 ---@field downloaded integer bytes of tensors that the host read

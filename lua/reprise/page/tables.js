@@ -53,10 +53,19 @@ function showCosts() {
     : "Times were not recorded: rp.trace does. Bytes are what the arguments span.";
 }
 
+// Scrolls the list, not the page.
+function showChosen() {
+  const box = $("list").parentElement, row = $("list").querySelector(".chosen");
+  if (!row) return;
+  const above = row.offsetTop - row.offsetHeight - box.scrollTop, below = row.offsetTop + row.offsetHeight - box.scrollTop;
+  if (above < 0 || below > box.clientHeight) box.scrollTop = row.offsetTop - 2 * row.offsetHeight;
+}
+
 function choose(graph) {
   chosen = graph;
   headed($("list"), ["graph", "nodes", "tensors", "apart", "plan", "of its bound", "inputs", "replays"],
     data.graphs.map(rowOfGraph));
+  showChosen();
   $("plan-note").textContent = graph?.nodes ? "A box is a tensor: how long it is needed, and where it lies; its "
     + "colour is the kernel that made it; outputs have a border. Every graph of the pool begins at offset 0: they "
     + "lie over each other." : "";
