@@ -47,17 +47,14 @@ describe("lua/reprise/types.lua", function()
   it("is Lua", function() assert(load(text)) end)
 end)
 
-describe("README.md", function()
-  local path = "README.md"
-  local text = helper.read(path)
+local function needs_source()
+  if not io.open "CMakeLists.txt" then helper.pending "the source is not here" end
+end
 
-  it("shows both commands before anything else", function()
-    local first = text:match "```(.-)```"
-    assert.truthy(first:find "^%s*bash scripts/demo%.sh[^\n]*\nbash scripts/test%.sh")
-  end)
-
+-- The Lua snippets of a page run, and print what stands behind their arrows.
+local function snippets_run(path)
   local number = 0
-  for snippet in text:gmatch "```lua\n(.-)```" do
+  for snippet in helper.read(path):gmatch "```lua\n(.-)```" do
     number = number + 1
     it("has a snippet " .. number .. " that runs and prints what it says", function()
       if snippet:find("source = ", 1, true) then helper.needs_compiler(core.device().name) end
@@ -71,16 +68,41 @@ describe("README.md", function()
       assert.equal(table.concat(expected), out)
     end)
   end
+end
 
-  local function needs_source()
-    if not io.open "CMakeLists.txt" then pending "the source is not here" end
-  end
-
+-- Files that a page links to, from its own folder, and scripts that it names are there.
+local function names_files(path)
   it("names files that exist", function()
     needs_source()
-    for name in text:gmatch "%]%(([%w/_.-]+)%)" do assert(io.open(name), name):close() end
-    for name in text:gmatch "scripts/[%w_]+%.lua" do assert(io.open(name), name):close() end
+    local text, folder = helper.read(path), path:match "^(.*/)" or ""
+    for name in text:gmatch "%]%(([%w/_.-]+)%)" do assert(io.open(folder .. name), name):close() end
+    for name in text:gmatch "[^%w/](scripts/[%w_]+%.%w+)" do assert(io.open(name), name):close() end
   end)
+end
+
+for _, path in ipairs { "lua/first-step.md", "lua/README.md", "kernels/README.md", "runtime/README.md",
+  "lua/reprise/README.md", "CONTRIBUTING.md" } do
+  local file = io.open(path)
+  if file then
+    file:close()
+    describe(path, function()
+      snippets_run(path)
+      names_files(path)
+    end)
+  end
+end
+
+describe("README.md", function()
+  local path = "README.md"
+  local text = helper.read(path)
+
+  it("shows both commands before anything else", function()
+    local first = text:match "```(.-)```"
+    assert.truthy(first:find "^%s*bash scripts/demo%.sh[^\n]*\nbash scripts/test%.sh")
+  end)
+
+  snippets_run(path)
+  names_files(path)
 
   it("has every environment variable that the source reads, and no other", function()
     needs_source()
@@ -97,7 +119,7 @@ end)
 describe("the maps", function()
   for folder, ending in pairs { runtime = "c", ["lua/reprise"] = "lua", kernels = "cu" } do
     it("of " .. folder .. " name every file there", function()
-      if not io.open "CMakeLists.txt" then pending "the source is not here" end
+      needs_source()
       local map = helper.read(folder .. "/README.md")
       local named, there = {}, {}
       for name in map:gmatch "[%w_]+" do named[name] = true end
@@ -106,4 +128,17 @@ describe("the maps", function()
       assert.same({}, only_in(there, named))
     end)
   end
+end)
+
+describe("kernels/README.md", function()
+  helper.each_device(function(device)
+    it("shows a kernel that compiles and does what it says", function()
+      helper.needs_compiler(device)
+      local source = helper.read("kernels/README.md"):match "```c\n(.-)```"
+      local prog = core.compile { source = source, device = device }
+      local x, y = core.arange(21, "f32", device), core.full({ 21 }, 1, "f32", device)
+      prog.axpy { grid = 2, block = 64, y, x, 2, 21 }
+      for i = 1, 21 do assert.equal(2 * (i - 1) + 1, y[i]) end
+    end)
+  end)
 end)
