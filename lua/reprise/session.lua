@@ -62,9 +62,14 @@ function m.open(model, lists, rows, limit)
   return self
 end
 
+local function kind_of(x)
+  if type(x) ~= "userdata" or not x.shape then return type(x) end
+  return ("%s {%s}"):format(x.dtype, table.concat(x.shape, ", "))
+end
+
 local function check(self, name, x)
   if type(x) ~= "userdata" or x.dtype ~= "i32" or x.rank ~= 1 or x.shape[1] ~= self.rows then
-    raise("step: %s: an i32 tensor of shape {%d} is expected", name, self.rows)
+    raise("step: %s: an i32 tensor of shape {%d} is expected, got %s", name, self.rows, kind_of(x))
   end
 end
 
@@ -103,6 +108,11 @@ end
 function Session:close()
   if self.state then decoder.put_back(self.model, self.state) end
   self.state = nil
+end
+
+function Session:__tostring()
+  if not self.state then return "session, closed" end
+  return ("session: %d rows, %d of %d tokens"):format(self.rows, self.done, self.limit)
 end
 
 Session.__close = Session.close

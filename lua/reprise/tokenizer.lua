@@ -5,6 +5,8 @@
 -- For any other tokenizer `encode` raises and `decode` gives nil: ids go in and come out as they are.
 -- ByT5: Xue et al., https://arxiv.org/abs/2105.13626
 
+local raise = require "reprise.raise"
+
 local m = {}
 
 local FIRST, BYTES, END = 3, 256, 1
@@ -32,6 +34,7 @@ end
 ---@return integer[]? ids
 ---@return string? message why there are none
 function Tokenizer:encode(text)
+  if type(text) ~= "string" then raise("encode: a text is expected, got %s", type(text)) end
   if not self.bytes then
     return nil, ("this folder's tokenizer (%s) is not supported: pass ids"):format(self.class or "none is named")
   end
@@ -54,12 +57,17 @@ end
 local function byte_of(id) return id >= FIRST and id < FIRST + BYTES and string.char(id - FIRST) or "" end
 
 --- The text of ids; special tokens and broken UTF-8 are left out. nil for a tokenizer that is not supported.
----@param ids integer[]
+---@param ids integer[]|reprise.Tensor
 ---@return string?
 function Tokenizer:decode(ids)
+  if type(ids) == "userdata" then ids = ids:totable() end
+  if type(ids) ~= "table" then raise("decode: a list of ids is expected, got %s", type(ids)) end
   if not self.bytes then return nil end
   local bytes = {}
-  for i, id in ipairs(ids) do bytes[i] = byte_of(id) end
+  for i, id in ipairs(ids) do
+    if math.type(id) ~= "integer" then raise("decode: id %d: a whole number is expected, got %s", i, tostring(id)) end
+    bytes[i] = byte_of(id)
+  end
   return valid(table.concat(bytes))
 end
 

@@ -25,6 +25,16 @@ describe("a ByT5 tokenizer", function()
     assert.are.equal("", bytes:decode { 0xed + 3, 0xa0 + 3, 0x80 + 3 })
   end)
 
+  it("takes ids from a tensor, too", function()
+    assert.are.equal("hi", bytes:decode(require("reprise").tensor({ 107, 108, 1 }, "i32")))
+  end)
+
+  it("refuses what are no ids and no text", function()
+    assert.error_matches(function() bytes:decode(5) end, "decode: a list of ids is expected, got number$")
+    assert.error_matches(function() bytes:decode { 5, "a" } end, "decode: id 2: a whole number is expected, got a$")
+    assert.error_matches(function() bytes:encode(5) end, "encode: a text is expected, got number$")
+  end)
+
   it("is found in either file", function()
     assert.is_true(tokenizer.new({ nil, "ByT5Tokenizer" }).bytes)
     assert.is_true(tokenizer.new({ "T5Tokenizer", "ByT5Tokenizer" }).bytes)
