@@ -269,8 +269,7 @@ INLINE void publish (u64 *ring, u32 number, u32 value) {
 
 /* ---- on the CPU: a block is one thread, barriers vanish, packs are the compiler's vectors ---- */
 
-#include <math.h>
-#include <stddef.h>
+#include "host_math.cuh"
 
 #ifdef __clang__ /* fuse a * b + c where it is written, not where the optimizer happens to find it: one result everywhere */
 #pragma STDC FP_CONTRACT ON
@@ -298,7 +297,7 @@ static thread_local rp_place rp_here; /* set by the code that the runtime append
 #define wait_asked() ((void)0)
 #define release_next() ((void)0)
 
-typedef float float4 __attribute__((vector_size(16)));
+typedef float rp_f32x4 __attribute__((vector_size(16)));
 typedef float float8 __attribute__((vector_size(32)));
 typedef i32 rp_i32x8 __attribute__((vector_size(32)));
 typedef u32 rp_u32x8 __attribute__((vector_size(32)));
@@ -397,9 +396,9 @@ INLINE f16 to_f16 (float x) { f16 h[8]; store8(h, splat8(x)); return h[0]; }
 INLINE bf16 to_bf16 (float x) { bf16 h[8]; store8(h, splat8(x)); return h[0]; }
 
 INLINE float sum8 (float8 a) { /* (((0+4) + (2+6)) + ((1+5) + (3+7))) */
-  float4 half[2];
+  rp_f32x4 half[2];
   __builtin_memcpy(half, &a, 32);
-  float4 s = half[0] + half[1];
+  rp_f32x4 s = half[0] + half[1];
   return (s[0] + s[2]) + (s[1] + s[3]);
 }
 INLINE float most8 (float8 a) {

@@ -36,7 +36,7 @@ rp_status rp_compiler_key(char *out, size_t room);
 /* The flags for a target, as one text. Valid until this thread's next call. */
 const char *rp_compiler_options(const char *arch);
 /* Compiles `unit` to the shared object `object`, both names in `folder`, where the compiler also looks for
- * quoted includes and keeps its temporary files. On failure the sentence carries all that the compiler wrote.
+ * includes and keeps its temporary files. On failure the sentence carries all that the compiler wrote.
  * Errors: RP_COMPILE, RP_IO, RP_INTERRUPTED; `name` is the source's, for the sentence. */
 rp_status rp_compiler_run(const char *compiler, const char *arch, const char *folder, const char *unit,
                           const char *object, const char *name);

@@ -248,7 +248,7 @@ rp_status rp_compiler_run(const char *compiler, const char *arch, const char *fo
   size_t n = 1;
   for (int i = 0; i < FLAGS; i++) argv[n++] = flags[i];
   if (*target) argv[n++] = target;
-  const char *const files[] = {"-iquote", ".", "-o", object, unit};
+  const char *const files[] = {"-I", ".", "-o", object, unit};
   memcpy(argv + n, files, sizeof files);
   child c = {0};
   RP_TRY(start(&c, (char *const *)argv, folder, name)); /* posix_spawn leaves them as they are */

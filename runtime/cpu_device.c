@@ -12,6 +12,8 @@
 #include <sys/mman.h>
 
 #include "cpu.h"
+#include "cpu_crew.h"
+#include "cpu_guard.h"
 #include "cpu_team.h"
 #include "mem.h"
 
@@ -23,6 +25,8 @@ enum {
   MOST_SHARED = 16 << 20,   /* bytes of dynamic shared memory */
   BLOCKS_A_THREAD = 4,      /* at most, of long launches: who is late then leaves its share to the others */
   THREAD_BYTES = 256 << 10, /* a thread's share of a launch that is worth another block a thread */
+  PARTS_A_THREAD = 8,       /* the same of __global__ launches */
+  PART_THREADS = 1024,      /* least threads (CUDA's) that another part of those is worth */
   BLOCK_BYTES = 32 << 10,   /* below two of these another thread costs more than it saves (measured) */
   LONG_BYTES = 8 << 20,     /* above this one thread stops now and then to look for Ctrl-C */
   WATCHED_BYTES = 64 << 20  /* larger commits are checked by us: the system grants more than it has */
@@ -56,7 +60,8 @@ static rp_status open_one(int ordinal, rp_device **out) {
   snprintf(dev->name, sizeof dev->name, "cpu");
   rp_cpu_model(dev->model, sizeof dev->model);
   rp_status status = rp_cpu_arch(dev->arch, sizeof dev->arch);
-  if (status == RP_OK) status = rp_team_open(&dev->units);
+  if (status == RP_OK) status = rp_guard_open();
+  if (status == RP_OK && (status = rp_team_open(&dev->units)) != RP_OK) rp_guard_close();
   if (status != RP_OK) return rp_free(own), rp_fail_in(status, "opening cpu");
   *out = dev;
   return RP_OK;
@@ -65,6 +70,7 @@ static rp_status open_one(int ordinal, rp_device **out) {
 static void free_one(rp_device *dev) {
   cpu *own = (cpu *)dev;
   rp_team_close();
+  rp_guard_close();
   rp_scratch_free(&own->scratch);
   rp_free(own);
 }
@@ -173,8 +179,53 @@ static rp_status poll(rp_device *dev, bool *idle) {
 
 /* ---- launches */
 
+static rp_status refuse(const rp_launch *launch, const char *what, const char *expected) {
+  return rp_fail(RP_ARGUMENT, "launching %s on cpu: %s: expected %s", launch->signature->name, what, expected);
+}
+
+/* Within the limits that a GPU has. */
+static rp_status check_grid(const rp_launch *launch, const char *what, rp_dims d, rp_dims most) {
+  char text[64], expected[64];
+  if (d.x && d.y && d.z && d.x <= most.x && d.y <= most.y && d.z <= most.z) return RP_OK;
+  snprintf(text, sizeof text, "%s of %u x %u x %u", what, d.x, d.y, d.z);
+  snprintf(expected, sizeof expected, "1 to %u x %u x %u", most.x, most.y, most.z);
+  return refuse(launch, text, expected);
+}
+
+/* Blocks run one after the other in a thread of the team, so none can wait for another. A cluster is only a
+ * way of placing blocks here. */
+static rp_status check_together(const rp_launch *launch) {
+  rp_dims g = launch->grid, c = launch->cluster;
+  if (launch->cooperative && (uint64_t)g.x * g.y * g.z > 1)
+    return refuse(launch, "cooperative, with several blocks",
+                  "one block: on a processor blocks run one after the other, so a grid cannot wait for itself");
+  if (c.x && (!c.y || !c.z || g.x % c.x || g.y % c.y || g.z % c.z))
+    return refuse(launch, "the grid and its clusters", "a grid that is a multiple of the cluster");
+  return RP_OK;
+}
+
+/* A __global__ kernel is launched as on a GPU. */
+static rp_status check_global(const rp_launch *launch) {
+  char text[64], expected[64];
+  rp_dims b = launch->block;
+  RP_TRY(check_grid(launch, "grid", launch->grid, (rp_dims){INT32_MAX, UINT16_MAX, UINT16_MAX}));
+  RP_TRY(check_grid(launch, "block", b, (rp_dims){RP_CREW_THREADS, RP_CREW_THREADS, 64}));
+  if (b.x * b.y * b.z > RP_CREW_THREADS) {
+    snprintf(text, sizeof text, "block of %u x %u x %u = %u threads", b.x, b.y, b.z, b.x * b.y * b.z);
+    snprintf(expected, sizeof expected, "at most %d", RP_CREW_THREADS);
+    return refuse(launch, text, expected);
+  }
+  if (launch->shared > RP_CREW_SHARED) {
+    snprintf(text, sizeof text, "%u bytes of shared memory", launch->shared);
+    snprintf(expected, sizeof expected, "at most %d", RP_CREW_SHARED);
+    return refuse(launch, text, expected);
+  }
+  return check_together(launch);
+}
+
 static rp_status check(rp_device *dev, const rp_launch *launch) {
   (void)dev;
+  if (launch->signature->global) return check_global(launch);
   const char *name = launch->signature->name;
   rp_dims grid = launch->grid, block = launch->block;
   if (grid.y > 1 || grid.z > 1 || block.y > 1 || block.z > 1)
@@ -211,8 +262,21 @@ static uint32_t split(const rp_launch *launch, int threads) {
   return (uint32_t)least(least(blocks_for(launch->bytes, (size_t)threads), units), RP_MOST_BLOCKS);
 }
 
+/* How many parts the team makes of a __global__ launch: none that is too small to be worth the trouble. */
+static uint32_t parts(const rp_launch *launch, int threads) {
+  rp_dims g = launch->grid, b = launch->block;
+  uint64_t blocks = (uint64_t)g.x * g.y * g.z, work = blocks * (b.x * b.y * b.z);
+  uint64_t most = threads > 1 ? (uint64_t)threads * PARTS_A_THREAD : 1;
+  uint64_t worth = work / PART_THREADS < most ? work / PART_THREADS : most;
+  return (uint32_t)(worth < 1 ? 1 : worth < blocks ? worth : blocks);
+}
+
 static rp_task task_of(const rp_device *dev, const rp_launch *launch, void *const *args) {
-  rp_task task = {.args = args, .blocks = split(launch, dev->units), .alone = split(launch, 1)};
+  rp_task task = {.args = args, .grid = launch->grid, .block = launch->block, .kernel = launch->signature};
+  bool global = launch->signature->global;
+  task.blocks = global ? parts(launch, dev->units) : split(launch, dev->units);
+  task.alone = global ? 1 : split(launch, 1);
+  task.crewed = global || rp_guarding();
   memcpy(&task.call, &launch->function, sizeof task.call); /* dlsym's pointer is one to a function */
   return task;
 }
@@ -317,6 +381,7 @@ const rp_device_ops rp_cpu_ops = {
     .poll = poll,
     .compiler_key = rp_compiler_key,
     .options = rp_compiler_options,
+    .cuda_folder = "cuda",
     .compile = rp_cpu_compile,
     .load = rp_cpu_load,
     .unload = rp_cpu_unload,

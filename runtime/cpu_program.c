@@ -1,8 +1,10 @@
 /* cpu_program.c - a kernel source made into a shared object, and such objects loaded from memory.
  *
- *   unit.cc = defines as #define lines | #line 1 "name" | source | one call a kernel, made from its signature
+ *   unit.cc = cuda.cuh, if it has __global__ kernels | defines as #define lines | #line 1 "name" | source |
+ *             one call a kernel, made from its signature
  *
- * A call runs the blocks [first, last) of a grid of `blocks`; rp_here is the prelude's. Everything lies in a
+ * A call of a KERNEL runs the blocks [first, last) of a grid of `blocks`; rp_here is the prelude's. A call of a
+ * __global__ kernel hands what runs one of its threads to the crew (cpu_crew.h). Everything lies in a
  * folder of mode 0700 under $TMPDIR that is always removed. An image is the object's bytes. It is loaded
  * through /proc/self/fd from a file in memory, or from such a folder where that is not to be had.
  */
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "cache.h"
+#include "lexer.h"
 #include "mem.h"
 
 #define CALL "rp_call_" /* kernel NAME is called through the symbol rp_call_NAME */
@@ -103,20 +106,65 @@ static void print_checks(FILE *out, const rp_signature *kernel) {
             kernel->formals[i].name);
 }
 
-static void print_call(FILE *out, const rp_signature *kernel) {
-  fprintf(out,
-          "extern \"C\" __attribute__((visibility(\"default\"))) void " CALL "%s(void *const *rp_args, "
-          "unsigned rp_first, unsigned rp_last, unsigned rp_blocks, void *rp_dynamic) {\n"
-          "  (void)rp_args; rp_here.dynamic = rp_dynamic; rp_here.blocks = rp_blocks;\n"
-          "  for (unsigned rp_block = rp_first; rp_block < rp_last; rp_block++) {\n"
-          "    rp_here.block = rp_block;\n    %s(",
-          kernel->name, kernel->name);
+static void print_arguments(FILE *out, const rp_signature *kernel) {
   for (size_t i = 0; i < kernel->count; i++)
     fprintf(out, "%s*(rp_nth<%zu, decltype(%s)>::rp_is *)rp_args[%zu]", i ? ", " : "", i, kernel->name, i);
+}
+
+#define HEAD                                                                                       \
+  "extern \"C\" __attribute__((visibility(\"default\"))) void " CALL "%s(void *const *rp_args, " \
+  "unsigned rp_first, unsigned rp_last, unsigned rp_blocks, void *rp_dynamic) {\n"
+
+static void print_call(FILE *out, const rp_signature *kernel) {
+  fprintf(out,
+          HEAD "  (void)rp_args; rp_here.dynamic = rp_dynamic; rp_here.blocks = rp_blocks;\n"
+               "  for (unsigned rp_block = rp_first; rp_block < rp_last; rp_block++) {\n"
+               "    rp_here.block = rp_block;\n    %s(",
+          kernel->name, kernel->name);
+  print_arguments(out, kernel);
   fputs(");\n  }\n}\n", out);
 }
 
+static void print_global_call(FILE *out, const rp_signature *kernel) {
+  fprintf(out, "static void rp_thread_%s(void *const *rp_args) {\n  (void)rp_args; %s(", kernel->name, kernel->name);
+  print_arguments(out, kernel);
+  fprintf(out, ");\n}\n" HEAD "  (void)rp_last; rp_enter(rp_dynamic, rp_thread_%s, rp_args, rp_first, rp_blocks);\n}\n",
+          kernel->name, kernel->name);
+}
+
+/* ---- dynamic shared memory */
+
+/* In `extern __shared__ float a[]` the name before the bracket; true if the tokens from `lexer` on are such. */
+static bool read_dynamic(rp_lexer *lexer, rp_token *name) {
+  bool shared = false;
+  rp_token token = rp_lexer_next(lexer);
+  for (; token.kind != RP_TOKEN_END && !rp_token_mark(token, ';') && !rp_token_mark(token, '{'); token = rp_lexer_next(lexer)) {
+    shared |= rp_token_is(token, "__shared__");
+    if (shared && rp_token_mark(token, '[')) return true;
+    if (token.kind == RP_TOKEN_WORD) *name = token;
+  }
+  return false;
+}
+
+/* One label for each such name, wherever it is declared: they all lie over each other. Twice is no harm: .set. */
+static void print_labels(FILE *out, const char *text) {
+  rp_lexer lexer = rp_lexer_of(text);
+  for (rp_token token, name = {0}; (token = rp_lexer_next(&lexer)).kind != RP_TOKEN_END;) {
+    rp_lexer ahead = lexer;
+    if (rp_token_is(token, "extern") && read_dynamic(&ahead, &name))
+      fprintf(out, "RP_DYNAMIC(\"%.*s\")\n", (int)name.length, name.at);
+  }
+}
+
+static bool any_global(const rp_source *source) {
+  for (size_t i = 0; i < source->kernel_count; i++)
+    if (source->kernels[i].global) return true;
+  return false;
+}
+
 static void print_unit(FILE *out, const rp_source *source) {
+  bool global = any_global(source);
+  if (global) fputs("#include \"cuda.cuh\"\n", out);
   for (size_t i = 0; i < source->define_count; i++)
     fprintf(out, "#define %s %s\n", source->defines[i].name, source->defines[i].value);
   print_line(out, source->name);
@@ -126,8 +174,10 @@ static void print_unit(FILE *out, const rp_source *source) {
   fputs(parameters, out);
   for (size_t i = 0; i < source->kernel_count; i++) {
     print_checks(out, source->kernels + i);
-    print_call(out, source->kernels + i);
+    (source->kernels[i].global ? print_global_call : print_call)(out, source->kernels + i);
   }
+  if (global) print_labels(out, source->text);
+  for (size_t i = 0; global && i < source->header_count; i++) print_labels(out, source->headers[i].text);
 }
 
 /* Opens folder/name for writing; it must not be there. NULL with a stored sentence. */
@@ -198,16 +248,6 @@ static rp_status write_unit(const char *folder, const rp_source *source) {
 
 /* ---- compiling */
 
-static rp_status refuse_global(const rp_source *source) {
-  for (size_t i = 0; i < source->kernel_count; i++)
-    if (source->kernels[i].global)
-      return rp_fail(RP_UNSUPPORTED,
-                     "compiling %s: kernel %s (line %d): __global__ kernels do not run on the CPU device "
-                     "yet: write KERNEL instead, see kernels/README.md",
-                     source->name, source->kernels[i].name, source->kernels[i].line);
-  return RP_OK;
-}
-
 static rp_status read_object(const char *folder, rp_image *out) {
   char path[RP_PATH + 16];
   snprintf(path, sizeof path, "%s/" OBJECT, folder);
@@ -249,7 +289,6 @@ static rp_status compile_in(const char *folder, const char *compiler, const char
 rp_status rp_cpu_compile(const char *arch, const rp_source *source, rp_image *out) {
   char compiler[RP_PATH], folder[RP_PATH];
   *out = (rp_image){0};
-  RP_TRY(refuse_global(source));
   rp_status status = rp_compiler_find(compiler, sizeof compiler);
   if (status == RP_OK) status = folder_make(folder, sizeof folder);
   if (status != RP_OK) return rp_fail_in(status, "compiling %s", source->name);

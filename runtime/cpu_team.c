@@ -18,11 +18,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cpu.h"
+#include "cpu_crew.h"
 #include "interrupt.h"
 #include "mem.h"
 
@@ -53,6 +55,7 @@ static struct {
   _Alignas(LINE) const rp_job *job;     /* these two are written only while nobody holds a good claim */
   size_t at;                            /* the present task */
   _Atomic bool stop;                    /* claimed blocks are not run any more: the job was given up */
+  rp_fault fault;                       /* why, if a kernel failed */
   bed workers, caller;
   _Atomic bool quit;
 
@@ -81,6 +84,7 @@ static void relax(void) {
 /* ---- scratch memory */
 
 void rp_scratch_free(rp_scratch *scratch) {
+  rp_crew_free(scratch->crew);
   rp_free(scratch->raw);
   *scratch = (rp_scratch){0};
 }
@@ -91,8 +95,17 @@ static rp_status scratch_fit(rp_scratch *scratch, size_t bytes) {
   if (!raw) return RP_NOMEM;
   rp_free(scratch->raw);
   uintptr_t at = ((uintptr_t)raw + LINE - 1) & ~(uintptr_t)(LINE - 1);
-  *scratch = (rp_scratch){raw, (void *)at, bytes};
+  scratch->raw = raw;
+  scratch->at = (void *)at;
+  scratch->room = bytes;
   return RP_OK;
+}
+
+/* ---- failing */
+
+void rp_fault_put(rp_fault *fault, const char *text) {
+  if (atomic_exchange(&fault->taken, true)) return;
+  strncpy(fault->text, text, sizeof fault->text - 1);
 }
 
 /* ---- sleeping and waking */
@@ -139,13 +152,14 @@ static void doze(bed *b, uint64_t seen, int64_t limit_ns) {
 
 /* ---- Ctrl-C */
 
-static bool expired(int64_t *noticed) {
+bool rp_team_expired(int64_t *noticed) {
   if (!rp_interrupts) return false;
   if (!*noticed) *noticed = now();
   return now() - *noticed > GRACE_NS;
 }
 
-static rp_status given_up(const rp_job *job) {
+static rp_status given_up(const rp_job *job, const rp_fault *fault) {
+  if (fault->taken) return rp_fail(RP_DEVICE, "%s", fault->text);
   return rp_fail(RP_INTERRUPTED,
                  "interrupted while running %zu kernel%s on cpu: what they write is incomplete", job->count,
                  job->count == 1 ? "" : "s");
@@ -167,10 +181,17 @@ static bool claim(uint64_t *seen, uint32_t *block) {
   return next_of(ticket) < blocks_of(ticket);
 }
 
+/* False: it failed, or was interrupted inside. */
+static inline bool run_one(const rp_task *task, uint32_t block, uint32_t blocks, rp_scratch *scratch, rp_fault *fault) {
+  if (task->crewed) return rp_crew_run(task, block, blocks, scratch, fault);
+  task->call(task->args, block, block + 1, blocks, scratch->at);
+  return true;
+}
+
 static void run_block(member *m, const rp_task *task, uint32_t block) {
-  if (m->caller && expired(&m->noticed)) atomic_store(&team.stop, true);
+  if (m->caller && rp_team_expired(&m->noticed)) atomic_store(&team.stop, true);
   if (atomic_load_explicit(&team.stop, memory_order_relaxed)) return;
-  task->call(task->args, block, block + 1, task->blocks, m->scratch->at);
+  if (!run_one(task, block, task->blocks, m->scratch, &team.fault)) atomic_store(&team.stop, true);
 }
 
 /* Goes on from a task that has ended to the next divided one; true: block 0 of it is ours; false: the job is
@@ -240,7 +261,7 @@ static bool wait_late(member *m, uint64_t seen) {
   int64_t start = now() - SPIN_NS;
   while (same(seen)) {
     doze(&team.caller, seen, LOOK_NS);
-    if (expired(&m->noticed)) atomic_store(&team.stop, true);
+    if (rp_team_expired(&m->noticed)) atomic_store(&team.stop, true);
   }
   return waited_long(m, start);
 }
@@ -254,6 +275,7 @@ static bool run_together(const rp_job *job, bool *late) {
   team.job = job;
   team.at = 0;
   atomic_store_explicit(&team.stop, false, memory_order_relaxed);
+  atomic_store_explicit(&team.fault.taken, false, memory_order_relaxed);
   if (advance(m)) work(m, 0);
   uint64_t seen;
   uint32_t block;
@@ -267,13 +289,13 @@ static bool run_together(const rp_job *job, bool *late) {
   }
 }
 
-static bool run_alone(const rp_job *job) {
+static bool run_alone(const rp_job *job, rp_fault *fault) {
   int64_t noticed = 0;
   for (size_t i = 0; i < job->count; i++) {
     const rp_task *task = job->tasks + i;
     for (uint32_t block = 0; block < task->alone; block++) {
-      if (expired(&noticed)) return false;
-      task->call(task->args, block, block + 1, task->alone, job->scratch->at);
+      if (rp_team_expired(&noticed)) return false;
+      if (!run_one(task, block, task->alone, job->scratch, fault)) return false;
     }
   }
   return true;
@@ -379,12 +401,12 @@ static rp_status fit_members(size_t shared) {
 
 static rp_status run(const rp_job *job, bool *late) {
   bool alone = !is_divided(job) || (job->habit && job->habit->alone);
-  if (alone || !take_turn()) return run_alone(job) ? RP_OK : given_up(job);
-  bool whole = true;
+  rp_fault fault = {.taken = false};
+  if (alone || !take_turn()) return run_alone(job, &fault) ? RP_OK : given_up(job, &fault);
   rp_status status = fit_members(job->shared);
-  if (status == RP_OK) whole = run_together(job, late);
+  if (status == RP_OK && !run_together(job, late)) status = given_up(job, &team.fault);
   pthread_mutex_unlock(&team.turn);
-  return whole ? status : given_up(job);
+  return status;
 }
 
 rp_status rp_team_run(const rp_job *job) {

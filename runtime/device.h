@@ -88,6 +88,9 @@ typedef struct rp_device_ops {
    * compiler_key: what identifies the compiler without opening it, for cache keys. */
   rp_status (*compiler_key)(char *out, size_t room);
   const char *(*options)(const char *arch);                       /* the flags, as one text, for cache keys */
+  /* A folder in <home>/kernels that has what this device's compiler lacks for __global__ sources: `cuda.cuh`, which
+   * stands before the source, and headers that sources name in <>. NULL: it lacks nothing. */
+  const char *cuda_folder;
   rp_status (*compile)(const char *arch, const rp_source *source, rp_image *out);
   rp_status (*load)(rp_device *dev, const rp_image *image, rp_module **out);
   void (*unload)(rp_device *dev, rp_module *module);              /* after the work that uses it */

@@ -197,6 +197,60 @@ rp_status rp_includes_find(const char *file, const char *name, const char *text,
   return status;
 }
 
+/* ---- CUDA's headers */
+
+/* The name between < and > of an #include, rp_alloc'ed; NULL: the directive is something else, or no memory. */
+static char *angled(rp_token directive) {
+  rp_lexer rest;
+  if (rp_token_directive(directive, &rest) != RP_DIRECTIVE_INCLUDE) return NULL;
+  rp_token mark = rp_lexer_next(&rest);
+  const char *from = mark.at + 1, *end = rp_token_mark(mark, '<') ? memchr(from, '>', (size_t)(rest.end - from)) : NULL;
+  if (!end || memchr(from, '/', (size_t)(end - from)) || *from == '.') return NULL;
+  char *name = rp_alloc((size_t)(end - from) + 1);
+  if (name) snprintf(name, (size_t)(end - from) + 1, "%.*s", (int)(end - from), from);
+  return name;
+}
+
+/* Takes <home>/kernels/FOLDER/NAME, if it is there and not in the list. */
+static rp_status take_cuda(const char *folder, const char *name, rp_includes *list) {
+  for (size_t i = 0; i < list->count; i++)
+    if (strcmp(list->headers[i].name, name) == 0) return RP_OK;
+  size_t room = strlen(rp_home()) + strlen(folder) + sizeof "/kernels//";
+  char *between = rp_alloc(room);
+  if (!between) return RP_NOMEM;
+  snprintf(between, room, "/kernels/%s/", folder);
+  char *path = join(rp_home(), strlen(rp_home()), between, name);
+  rp_free(between);
+  if (!path) return RP_NOMEM;
+  if (!is_file(path)) return rp_free(path), RP_OK;
+  finder f = {.name = path, .out = list};
+  return take_file(&f, 0, name, path);
+}
+
+static rp_status scan_cuda(const char *folder, const char *text, rp_includes *list) {
+  rp_lexer lexer = rp_lexer_of(text);
+  for (rp_token token; (token = rp_lexer_next(&lexer)).kind != RP_TOKEN_END;) {
+    char *name = token.kind == RP_TOKEN_DIRECTIVE ? angled(token) : NULL;
+    rp_status status = name ? take_cuda(folder, name, list) : RP_OK;
+    rp_free(name);
+    RP_TRY(status);
+  }
+  return RP_OK;
+}
+
+rp_status rp_includes_cuda(const char *folder, const char *text, rp_includes *list) {
+  size_t known = list->count; /* their quoted includes are in the list */
+  finder f = {.out = list};
+  RP_TRY(take_cuda(folder, "cuda.cuh", list));
+  RP_TRY(scan_cuda(folder, text, list));
+  for (size_t i = 0; i < list->count; i++) {
+    f.path = f.name = list->paths[i];
+    if (i >= known) RP_TRY(scan(&f, list->headers[i].text));
+    RP_TRY(scan_cuda(folder, list->headers[i].text, list));
+  }
+  return RP_OK;
+}
+
 void rp_includes_free(rp_includes *includes) {
   for (size_t i = 0; i < includes->count; i++) {
     rp_free(includes->headers[i].name);

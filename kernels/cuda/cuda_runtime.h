@@ -1,0 +1,1 @@
+/* cuda_runtime.h - what it declares for kernels is in cuda.cuh. */

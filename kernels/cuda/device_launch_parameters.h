@@ -1,0 +1,1 @@
+/* device_launch_parameters.h - what it declares for kernels is in cuda.cuh. */
