@@ -15,7 +15,7 @@ struct rp_apart {
 rp_status rp_apart_wanted(const rp_device *dev, bool *out) {
   const char *word = getenv("REPRISE_POOL");
   bool off = word && strcmp(word, "off") == 0;
-  *out = off && dev->ops->take;
+  *out = (off || dev->guards) && dev->ops->take;
   if (off || !word || !*word || strcmp(word, "on") == 0) return RP_OK;
   return rp_fail(RP_ARGUMENT, "reading REPRISE_POOL: \"%s\": expected on or off", word);
 }

@@ -11,7 +11,7 @@
 
 typedef struct rp_apart rp_apart;
 
-/* REPRISE_POOL: is it `off`, and can the device do so? Errors: RP_ARGUMENT for a value other than on and off. */
+/* Is REPRISE_POOL `off`, or does the device guard its tensors, and can it do so? Errors: RP_ARGUMENT for a value other than on and off. */
 rp_status rp_apart_wanted(const rp_device *dev, bool *out);
 rp_status rp_apart_take(rp_device *dev, size_t bytes, rp_apart **out); /* contents undefined; 0 counts as one byte */
 uintptr_t rp_apart_address(const rp_apart *apart);

@@ -31,7 +31,7 @@ extern char **environ;
 #define CODE                                                                                    \
   "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", \
       "-fvisibility=hidden"
-#define OBJECT "-fPIC", "-shared", "-Wl,--as-needed"
+#define OBJECT "-fPIC", "-shared", "-fstack-clash-protection", "-Wl,--as-needed"
 
 /* Under a sanitizer kernels are built with it too, if gcc built the program: clang's is inside the program, out of
  * their reach. */

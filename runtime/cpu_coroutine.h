@@ -17,7 +17,7 @@
 typedef struct rp_coroutine rp_coroutine;
 typedef struct rp_coroutines rp_coroutines;
 
-enum { RP_STACK_BYTES = 256 << 10 }; /* of one coroutine, guard included; memory is used as it is touched */
+enum { RP_STACK_BYTES = 640 << 10 }; /* of one coroutine, guard included; memory is used as it is touched */
 
 /* RP_NOMEM. */
 rp_status rp_coroutines_open(void (*body)(void *own), void *own, rp_coroutines **out);

@@ -245,11 +245,18 @@ static uint32_t active(rp_crew *c, const void *site) {
   return (uint32_t)c->lanes[me].value;
 }
 
-/* A thread that looks again and again at what another should write. */
+/* A thread that looks again and again at what another should write: all others go first. */
 static void yield(rp_crew *c) {
-  if (c->next == c->count && find_ready(c) < 0) sched_yield(); /* the other one may be of another block */
-  set_bit(c->ready, c->me);
-  wait_turn(c);
+  uint32_t me = c->me;
+  rp_coroutine *mine = c->current, *to = choose(c);
+  if (c->over) leave(c);
+  if (!to) { /* the other one may be of another block */
+    sched_yield();
+    return;
+  }
+  set_bit(c->ready, me);
+  c->current = to;
+  rp_coroutine_switch(c->set, mine, to);
 }
 
 static void trap(rp_crew *c, const char *why) { fail(c, ": %s", why); }

@@ -63,6 +63,7 @@ static rp_status open_one(int ordinal, rp_device **out) {
   if (status == RP_OK) status = rp_guard_open();
   if (status == RP_OK && (status = rp_team_open(&dev->units)) != RP_OK) rp_guard_close();
   if (status != RP_OK) return rp_free(own), rp_fail_in(status, "opening cpu");
+  dev->guards = rp_guarding();
   *out = dev;
   return RP_OK;
 }
@@ -133,8 +134,8 @@ static void release(rp_device *dev, uintptr_t at, size_t bytes) {
 }
 
 static rp_status take(rp_device *dev, size_t bytes, uintptr_t *out) {
-  (void)dev;
   void *at;
+  if (dev->guards) return rp_guard_take(bytes, out);
   int e = posix_memalign(&at, ALIGNMENT, bytes);
   if (e) return rp_fail(RP_NOMEM, "taking %zu bytes on cpu: %s", bytes, strerror(e));
   *out = (uintptr_t)at;
@@ -142,8 +143,8 @@ static rp_status take(rp_device *dev, size_t bytes, uintptr_t *out) {
 }
 
 static void give(rp_device *dev, uintptr_t at) {
-  (void)dev;
-  free((void *)at);
+  if (dev->guards) rp_guard_give(at);
+  else free((void *)at);
 }
 
 static rp_status upload(rp_device *dev, uintptr_t to, const void *from, size_t bytes) {

@@ -123,6 +123,7 @@ struct rp_device {
   size_t granularity;                /* bytes; of commit */
   uint32_t count;                    /* owners; see rp_device_retain */
   bool closed;
+  bool guards;                       /* each tensor wants memory of its own (apart.h), where the device sees its end */
   struct rp_record *record;          /* the open capture, or NULL; not owned */
   struct rp_history *history;        /* the recording that launches belong to, or NULL; not owned */
   struct rp_pool *pool;              /* the default pool, or NULL; not owned: it clears this when it goes */

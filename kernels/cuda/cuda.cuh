@@ -136,8 +136,7 @@ RP_INLINE void __nanosleep(unsigned) { rp_now.yield(rp_now.crew); }
 RP_INLINE void __trap() { rp_now.trap(rp_now.crew, "__trap()"); }
 RP_INLINE void __brkpt() {}
 #ifndef assert
-#define RP_TEXT(x) #x
-#define assert(x) ((x) ? (void)0 : rp_now.trap(rp_now.crew, "assertion failed: " RP_TEXT(x)))
+#define assert(x) ((x) ? (void)0 : rp_now.trap(rp_now.crew, "assertion failed: " #x))
 #endif
 
 /* ---- waiting for lanes: purposes as in runtime/cpu_lanes.h */
@@ -380,9 +379,9 @@ RP_INLINE double __ull2double_rn(unsigned long long x) { return (double)x; }
 
 /* ---- functions of numbers: C's take double, so these are for float; as templates they live beside <cmath>'s */
 
-template <class T> struct rp_float {};
-template <> struct rp_float<float> { typedef float type; };
-#define RP_F typename rp_float<T>::type
+template <class T> struct rp_single {};
+template <> struct rp_single<float> { typedef float type; };
+#define RP_F typename rp_single<T>::type
 #define RP_FLOAT(name) template <class T> RP_INLINE RP_F name(T x) { return name##f(x); }
 RP_MATH_1(RP_FLOAT)
 #undef RP_FLOAT
@@ -391,11 +390,11 @@ RP_MATH_2(RP_FLOAT)
 #undef RP_FLOAT
 template <class T> RP_INLINE RP_F fma(T a, T b, T c) { return fmaf(a, b, c); }
 template <class T> RP_INLINE RP_F ldexp(T x, int n) { return ldexpf(x, n); }
-template <class T> RP_INLINE RP_F abs(T x) { return fabsf(x); }
 #undef RP_F
-RP_INLINE double abs(double x) { return fabs(x); }
-RP_INLINE long long abs(long long x) { return x < 0 ? -x : x; }
-RP_INLINE long abs(long x) { return x < 0 ? -x : x; }
+template <class T> struct rp_positive {}; /* int is C's own */
+#define RP_POSITIVE(T, call) template <> struct rp_positive<T> { typedef T type; static T of(T x) { return call(x); } };
+RP_POSITIVE(float, fabsf) RP_POSITIVE(double, fabs) RP_POSITIVE(long, labs) RP_POSITIVE(long long, llabs)
+template <class T> RP_INLINE typename rp_positive<T>::type abs(T x) { return rp_positive<T>::of(x); }
 #ifndef isnan /* of <math.h> in C */
 template <class T> RP_INLINE bool isnan(T x) { return x != x; }
 template <class T> RP_INLINE bool isinf(T x) { return __builtin_isinf(x); }
@@ -450,18 +449,18 @@ RP_INLINE float rhypotf(float a, float b) { return 1.0f / hypotf(a, b); }
 RP_INLINE float norm3df(float a, float b, float c) { return sqrtf(a * a + b * b + c * c); }
 RP_INLINE float norm4df(float a, float b, float c, float d) { return sqrtf(a * a + b * b + c * c + d * d); }
 
-/* the fast ones are the exact ones here */
-RP_INLINE float __expf(float x) { return expf(x); }
-RP_INLINE float __exp10f(float x) { return exp10f(x); }
-RP_INLINE float __logf(float x) { return logf(x); }
-RP_INLINE float __log2f(float x) { return log2f(x); }
-RP_INLINE float __log10f(float x) { return log10f(x); }
-RP_INLINE float __sinf(float x) { return sinf(x); }
-RP_INLINE float __cosf(float x) { return cosf(x); }
-RP_INLINE float __tanf(float x) { return tanf(x); }
-RP_INLINE float __tanhf(float x) { return tanhf(x); }
-RP_INLINE void __sincosf(float x, float *s, float *c) { sincosf(x, s, c); }
-RP_INLINE float __powf(float x, float y) { return powf(x, y); }
+/* The fast ones are the exact ones here. As macros: <math.h> has functions of its own by these names. */
+#define __expf expf
+#define __exp10f exp10f
+#define __logf logf
+#define __log2f log2f
+#define __log10f log10f
+#define __sinf sinf
+#define __cosf cosf
+#define __tanf tanf
+#define __tanhf tanhf
+#define __sincosf sincosf
+#define __powf powf
 RP_INLINE float __fdividef(float a, float b) { return a / b; }
 RP_INLINE float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1 : 0; }
 
