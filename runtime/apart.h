@@ -13,9 +13,10 @@ typedef struct rp_apart rp_apart;
 
 /* Is REPRISE_POOL `off`, or does the device guard its tensors, and can it do so? Errors: RP_ARGUMENT for a value other than on and off. */
 rp_status rp_apart_wanted(const rp_device *dev, bool *out);
-rp_status rp_apart_take(rp_device *dev, size_t bytes, rp_apart **out); /* contents undefined; 0 counts as one byte */
+rp_status rp_apart_take(rp_device *dev, size_t bytes,
+                        rp_apart **out); /* contents undefined; 0 counts as one byte */
 uintptr_t rp_apart_address(const rp_apart *apart);
 rp_apart *rp_apart_retain(rp_apart *apart); /* takes NULL */
-void rp_apart_release(rp_apart *apart);     /* takes NULL; the device must not be in the middle of work on it */
+void rp_apart_release(rp_apart *apart); /* takes NULL; the device must not be in the middle of work on it */
 
 #endif

@@ -26,8 +26,9 @@
 #endif
 
 enum {
-  SLAB = 32,  /* stacks that are mapped at once */
-  COLOURS = 16, COLOUR_BYTES = 256 /* stacks begin at different places of a page: caches tell lines apart by those */
+  SLAB = 32, /* stacks that are mapped at once */
+  COLOURS = 16,
+  COLOUR_BYTES = 256 /* stacks begin at different places of a page: caches tell lines apart by those */
 };
 
 struct rp_coroutine {
@@ -218,7 +219,8 @@ void rp_coroutines_abandon(rp_coroutines *set, void *at) {
 bool rp_coroutines_overflowed(const rp_coroutines *set, uintptr_t address) {
   for (const slab *s = set->slabs; s; s = s->next) {
     uintptr_t from = address - (uintptr_t)s->low; /* huge if it lies below */
-    if (from < (uintptr_t)SLAB * RP_STACK_BYTES) return from % RP_STACK_BYTES < (uintptr_t)sysconf(_SC_PAGESIZE);
+    if (from < (uintptr_t)SLAB * RP_STACK_BYTES)
+      return from % RP_STACK_BYTES < (uintptr_t)sysconf(_SC_PAGESIZE);
   }
   return false;
 }

@@ -25,7 +25,8 @@ void rp_coroutines_close(rp_coroutines *set); /* takes NULL; what still lies on 
 
 /* An idle coroutine; else a new one, which begins its body when it is switched to. RP_NOMEM. */
 rp_status rp_coroutine_take(rp_coroutines *set, rp_coroutine **out);
-void rp_coroutine_park(rp_coroutines *set, rp_coroutine *c); /* idle from now on; it may be the one that runs */
+void rp_coroutine_park(rp_coroutines *set,
+                       rp_coroutine *c); /* idle from now on; it may be the one that runs */
 
 /* From home into a coroutine; returns when one goes home. */
 void rp_coroutines_enter(rp_coroutines *set, rp_coroutine *to);
@@ -35,6 +36,7 @@ void rp_coroutine_switch(rp_coroutines *set, rp_coroutine *from, rp_coroutine *t
 /* For a signal handler with its third argument, while a coroutine runs: it returns to home instead, for good. The set
  * must be closed then. */
 void rp_coroutines_abandon(rp_coroutines *set, void *at);
-bool rp_coroutines_overflowed(const rp_coroutines *set, uintptr_t address); /* is it the guard below a stack? */
+bool rp_coroutines_overflowed(const rp_coroutines *set,
+                              uintptr_t address); /* is it the guard below a stack? */
 
 #endif

@@ -24,13 +24,13 @@ enum { COUNT, ALL, ANY }; /* what a barrier answers; as in cuda.cuh */
 enum over { GOING, FAILED, INTERRUPTED, FAULTED };
 
 struct rp_crew {
-  rp_coroutines *set;            /* owned; NULL until needed, and after a failure */
-  rp_coroutine *current;         /* runs */
+  rp_coroutines *set;    /* owned; NULL until needed, and after a failure */
+  rp_coroutine *current; /* runs */
   const rp_task *task;
   rp_env *env;
-  rp_thread *thread;             /* the kernel as one thread; NULL: a KERNEL under guard */
+  rp_thread *thread; /* the kernel as one thread; NULL: a KERNEL under guard */
   uint32_t part, parts;
-  void *dynamic;                 /* of a KERNEL */
+  void *dynamic; /* of a KERNEL */
 
   uint32_t count, next, me;      /* threads of the block; the first not started; the one that runs */
   uint32_t live, arrived, tally; /* not ended; at the barrier; of those, how many said yes */
@@ -46,7 +46,7 @@ struct rp_crew {
   bool inside; /* a coroutine runs: a fault is the kernel's */
   int64_t noticed;
   rp_fault_facts facts; /* FAULTED */
-  char text[800]; /* why it failed */
+  char text[800];       /* why it failed */
 };
 
 static _Thread_local rp_crew *running; /* of this system thread */
@@ -55,9 +55,10 @@ static _Thread_local rp_crew *running; /* of this system thread */
 
 static size_t name_block(const rp_crew *c, char *out, size_t room) {
   const rp_signature *kernel = c->task->kernel;
-  int n = c->thread ? snprintf(out, room, "running %s on cpu: block (%u, %u, %u)", kernel->name, c->env->block.x,
-                               c->env->block.y, c->env->block.z)
-                    : snprintf(out, room, "running %s on cpu: block %u of %u", kernel->name, c->part, c->parts);
+  int n = c->thread
+              ? snprintf(out, room, "running %s on cpu: block (%u, %u, %u)", kernel->name, c->env->block.x,
+                         c->env->block.y, c->env->block.z)
+              : snprintf(out, room, "running %s on cpu: block %u of %u", kernel->name, c->part, c->parts);
   return n > 0 && (size_t)n < room ? (size_t)n : room - 1;
 }
 
@@ -101,8 +102,9 @@ static size_t print_crowd(const rp_crew *c, const crowd *at, uint32_t what, char
   char mask[32] = "";
   rp_dims t = c->place[at->first];
   if (!barrier) snprintf(mask, sizeof mask, " with mask 0x%08x", c->lanes[at->first].mask);
-  int n = snprintf(out, room, " %u thread%s at %s%s (first (%u, %u, %u));", at->count, at->count == 1 ? " waits" : "s wait",
-                   barrier ? "__syncthreads" : rp_lanes_name(what), mask, t.x, t.y, t.z);
+  int n = snprintf(out, room, " %u thread%s at %s%s (first (%u, %u, %u));", at->count,
+                   at->count == 1 ? " waits" : "s wait", barrier ? "__syncthreads" : rp_lanes_name(what),
+                   mask, t.x, t.y, t.z);
   return n > 0 && (size_t)n < room ? (size_t)n : room - 1;
 }
 
@@ -229,7 +231,8 @@ static bool meet(rp_crew *c, uint32_t w, uint32_t lane) {
 static uint64_t meet_lanes(rp_crew *c, uint32_t what, uint32_t mask, uint64_t value, uint32_t source) {
   uint32_t me = c->me, bit = 1u << (me % 32);
   if (!(mask & bit))
-    fail(c, " calls %s with mask 0x%08x, which leaves out its own lane %u", rp_lanes_name(what), mask, me % 32);
+    fail(c, " calls %s with mask 0x%08x, which leaves out its own lane %u", rp_lanes_name(what), mask,
+         me % 32);
   c->lanes[me] = (rp_lane){value, what, mask, source};
   c->waits[me / 32] |= bit;
   if (meet(c, me / 32, me % 32)) clear_bit(c->ready, me);
@@ -345,12 +348,19 @@ static uint64_t first_block(uint64_t blocks, uint32_t part, uint32_t parts) {
 }
 
 /* Called from the program. */
-static void run_blocks(rp_crew *c, rp_env *env, rp_thread *thread, void *const *args, uint32_t part, uint32_t parts) {
+static void run_blocks(rp_crew *c, rp_env *env, rp_thread *thread, void *const *args, uint32_t part,
+                       uint32_t parts) {
   rp_dims grid = c->task->grid;
   uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z, end = first_block(blocks, part + 1, parts);
   (void)args; /* the task's */
-  *env = (rp_env){.threads = c->task->block, .blocks = grid, .crew = c, .barrier = barrier, .lanes = meet_lanes,
-                  .active = active, .yield = yield, .trap = trap};
+  *env = (rp_env){.threads = c->task->block,
+                  .blocks = grid,
+                  .crew = c,
+                  .barrier = barrier,
+                  .lanes = meet_lanes,
+                  .active = active,
+                  .yield = yield,
+                  .trap = trap};
   c->env = env;
   c->thread = thread;
   for (uint64_t b = first_block(blocks, part, parts); b < end && !c->over; b++) {

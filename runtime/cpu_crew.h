@@ -17,8 +17,8 @@
 #include "signature.h"
 
 enum {
-  RP_CREW_THREADS = 1024,      /* of a block, as on a GPU */
-  RP_CREW_SHARED = 227 << 10   /* bytes of dynamic shared memory, as on an H200 */
+  RP_CREW_THREADS = 1024,    /* of a block, as on a GPU */
+  RP_CREW_SHARED = 227 << 10 /* bytes of dynamic shared memory, as on an H200 */
 };
 
 typedef struct rp_crew rp_crew;

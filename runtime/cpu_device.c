@@ -181,7 +181,8 @@ static rp_status poll(rp_device *dev, bool *idle) {
 /* ---- launches */
 
 static rp_status refuse(const rp_launch *launch, const char *what, const char *expected) {
-  return rp_fail(RP_ARGUMENT, "launching %s on cpu: %s: expected %s", launch->signature->name, what, expected);
+  return rp_fail(RP_ARGUMENT, "launching %s on cpu: %s: expected %s", launch->signature->name, what,
+                 expected);
 }
 
 /* Within the limits that a GPU has. */
@@ -198,8 +199,9 @@ static rp_status check_grid(const rp_launch *launch, const char *what, rp_dims d
 static rp_status check_together(const rp_launch *launch) {
   rp_dims g = launch->grid, c = launch->cluster;
   if (launch->cooperative && (uint64_t)g.x * g.y * g.z > 1)
-    return refuse(launch, "cooperative, with several blocks",
-                  "one block: on a processor blocks run one after the other, so a grid cannot wait for itself");
+    return refuse(
+        launch, "cooperative, with several blocks",
+        "one block: on a processor blocks run one after the other, so a grid cannot wait for itself");
   if (c.x && (!c.y || !c.z || g.x % c.x || g.y % c.y || g.z % c.z))
     return refuse(launch, "the grid and its clusters", "a grid that is a multiple of the cluster");
   return RP_OK;

@@ -11,7 +11,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { STACK = 64 << 10, NEAR = 1 << 20 }; /* bytes: of the handler; how far from a tensor an access may still be its */
+enum {
+  STACK = 64 << 10,
+  NEAR = 1 << 20
+}; /* bytes: of the handler; how far from a tensor an access may still be its */
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
 enum { SIGNALS = sizeof signals / sizeof *signals };
@@ -114,7 +117,8 @@ rp_status rp_guard_take(size_t bytes, uintptr_t *out) {
   size_t inside = (bytes + page - 1) / page * page, whole = inside + 2 * page;
   if (whole < bytes) return rp_fail(RP_NOMEM, "taking %zu bytes on cpu under guard: too many", bytes);
   char *low = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (low == MAP_FAILED) return rp_fail(RP_NOMEM, "taking %zu bytes on cpu under guard: %s", bytes, strerror(errno));
+  if (low == MAP_FAILED)
+    return rp_fail(RP_NOMEM, "taking %zu bytes on cpu under guard: %s", bytes, strerror(errno));
   memcpy(low, &whole, sizeof whole);
   if (mprotect(low, page, PROT_NONE) || mprotect(low + page + inside, page, PROT_NONE)) {
     rp_status status = rp_fail(RP_NOMEM, "guarding %zu bytes on cpu: %s", bytes, strerror(errno));
@@ -155,7 +159,8 @@ void rp_guard_describe(const rp_task *task, const rp_fault_facts *facts, char *o
   int64_t away = 0;
   int i = nearest(task, facts->address, &away);
   if (facts->signal == SIGFPE) snprintf(out, room, " divides an integer by zero, or out of its range");
-  else if (i < 0) snprintf(out, room, " %s address 0x%zx, which is near none of its tensors", verb, (size_t)facts->address);
+  else if (i < 0)
+    snprintf(out, room, " %s address 0x%zx, which is near none of its tensors", verb, (size_t)facts->address);
   else {
     const rp_formal *f = task->kernel->formals + i;
     size_t bytes = rp_type_bytes(f->type);

@@ -23,7 +23,9 @@ bool rp_guarding(void); /* as the first device that is open found it */
 rp_status rp_guard_take(size_t bytes, uintptr_t *out);
 void rp_guard_give(uintptr_t at);
 
-typedef struct rp_guard_seat { stack_t before; } rp_guard_seat;
+typedef struct rp_guard_seat {
+  stack_t before;
+} rp_guard_seat;
 /* Round the kernels that a thread runs: a stack for the handler. Nothing where there is no guard. */
 void rp_guard_sit(rp_guard_seat *seat);
 void rp_guard_rise(const rp_guard_seat *seat);

@@ -10,13 +10,14 @@ const char *rp_lanes_name(uint32_t what) {
   return names[what];
 }
 
-#define EACH(lane, group) \
-  for (uint32_t lane, left_ = (group); left_ && (lane = (uint32_t)__builtin_ctz(left_), true); left_ &= left_ - 1)
+#define EACH(lane, group)                                                                      \
+  for (uint32_t lane, left_ = (group); left_ && (lane = (uint32_t)__builtin_ctz(left_), true); \
+       left_ &= left_ - 1)
 
 bool rp_lanes_agree(const rp_lane *lanes, uint32_t group, uint32_t lane) {
   const rp_lane *one = lanes + lane;
   EACH(i, group)
-    if (lanes[i].mask != one->mask || lanes[i].what != one->what) return false;
+  if (lanes[i].mask != one->mask || lanes[i].what != one->what) return false;
   return true;
 }
 
@@ -78,7 +79,8 @@ uint32_t rp_lanes_active(rp_lane *lanes, uint32_t waits) {
     uint64_t site = lanes[i].value;
     same = 0;
     for (uint32_t k = 0; k < 32; k++)
-      if (waits >> k & 1 && lanes[k].what == RP_LANES_ACTIVE && !(all >> k & 1) && lanes[k].value == site) same |= 1u << k;
+      if (waits >> k & 1 && lanes[k].what == RP_LANES_ACTIVE && !(all >> k & 1) && lanes[k].value == site)
+        same |= 1u << k;
     all |= same;
     for (uint32_t k = 0; k < 32; k++)
       if (same >> k & 1) lanes[k].value = same;

@@ -6,24 +6,24 @@
 #include <stdint.h>
 
 /* Purposes: enumerator, name in messages. kernels/cuda/cuda.cuh has them in the same order. */
-#define RP_LANES(X)                     \
-  X(SYNC, "__syncwarp")                 \
-  X(SHUFFLE, "a shuffle (__shfl)")      \
-  X(VOTE, "a vote (__ballot)")          \
-  X(MATCH, "__match")                   \
-  X(ADD, "__reduce_add_sync")           \
-  X(LEAST, "__reduce_min_sync")         \
-  X(MOST, "__reduce_max_sync")          \
-  X(AND, "__reduce_and_sync")           \
-  X(OR, "__reduce_or_sync")             \
-  X(XOR, "__reduce_xor_sync")           \
+#define RP_LANES(X)                \
+  X(SYNC, "__syncwarp")            \
+  X(SHUFFLE, "a shuffle (__shfl)") \
+  X(VOTE, "a vote (__ballot)")     \
+  X(MATCH, "__match")              \
+  X(ADD, "__reduce_add_sync")      \
+  X(LEAST, "__reduce_min_sync")    \
+  X(MOST, "__reduce_max_sync")     \
+  X(AND, "__reduce_and_sync")      \
+  X(OR, "__reduce_or_sync")        \
+  X(XOR, "__reduce_xor_sync")      \
   X(ACTIVE, "__activemask")
 
 enum {
 #define RP_LANES_ENUM(id, name) RP_LANES_##id,
   RP_LANES(RP_LANES_ENUM)
 #undef RP_LANES_ENUM
-  RP_LANES_KINDS
+      RP_LANES_KINDS
 };
 
 typedef struct rp_lane { /* of a thread that waits for lanes of its warp */

@@ -111,7 +111,7 @@ static void print_arguments(FILE *out, const rp_signature *kernel) {
     fprintf(out, "%s*(rp_nth<%zu, decltype(%s)>::rp_is *)rp_args[%zu]", i ? ", " : "", i, kernel->name, i);
 }
 
-#define HEAD                                                                                       \
+#define HEAD                                                                                     \
   "extern \"C\" __attribute__((visibility(\"default\"))) void " CALL "%s(void *const *rp_args, " \
   "unsigned rp_first, unsigned rp_last, unsigned rp_blocks, void *rp_dynamic) {\n"
 
@@ -126,9 +126,12 @@ static void print_call(FILE *out, const rp_signature *kernel) {
 }
 
 static void print_global_call(FILE *out, const rp_signature *kernel) {
-  fprintf(out, "static void rp_thread_%s(void *const *rp_args) {\n  (void)rp_args; %s(", kernel->name, kernel->name);
+  fprintf(out, "static void rp_thread_%s(void *const *rp_args) {\n  (void)rp_args; %s(", kernel->name,
+          kernel->name);
   print_arguments(out, kernel);
-  fprintf(out, ");\n}\n" HEAD "  (void)rp_last; rp_enter(rp_dynamic, rp_thread_%s, rp_args, rp_first, rp_blocks);\n}\n",
+  fprintf(out,
+          ");\n}\n" HEAD
+          "  (void)rp_last; rp_enter(rp_dynamic, rp_thread_%s, rp_args, rp_first, rp_blocks);\n}\n",
           kernel->name, kernel->name);
 }
 
@@ -138,7 +141,8 @@ static void print_global_call(FILE *out, const rp_signature *kernel) {
 static bool read_dynamic(rp_lexer *lexer, rp_token *name) {
   bool shared = false;
   rp_token token = rp_lexer_next(lexer);
-  for (; token.kind != RP_TOKEN_END && !rp_token_mark(token, ';') && !rp_token_mark(token, '{'); token = rp_lexer_next(lexer)) {
+  for (; token.kind != RP_TOKEN_END && !rp_token_mark(token, ';') && !rp_token_mark(token, '{');
+       token = rp_lexer_next(lexer)) {
     shared |= rp_token_is(token, "__shared__");
     if (shared && rp_token_mark(token, '[')) return true;
     if (token.kind == RP_TOKEN_WORD) *name = token;

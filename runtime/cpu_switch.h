@@ -16,7 +16,9 @@
 
 #if defined __x86_64__ && !defined RP_UCONTEXT
 
-typedef struct rp_context { void **sp; } rp_context;
+typedef struct rp_context {
+  void **sp;
+} rp_context;
 
 /* Saves the present stack in *from and goes on where *to was saved. */
 void rp_context_switch(rp_context *from, const rp_context *to);
@@ -51,7 +53,9 @@ static inline void rp_context_land(const rp_context *to, ucontext_t *at) {
 
 #elif defined __aarch64__ && !defined RP_UCONTEXT
 
-typedef struct rp_context { void *sp; } rp_context;
+typedef struct rp_context {
+  void *sp;
+} rp_context;
 
 void rp_context_switch(rp_context *from, const rp_context *to);
 void rp_context_pop(void);
@@ -93,7 +97,9 @@ static inline void rp_context_land(const rp_context *to, ucontext_t *at) {
 
 #else
 
-typedef struct rp_context { ucontext_t whole; } rp_context;
+typedef struct rp_context {
+  ucontext_t whole;
+} rp_context;
 
 static inline void rp_context_switch(rp_context *from, const rp_context *to) {
   swapcontext(&from->whole, &to->whole);

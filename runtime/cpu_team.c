@@ -182,7 +182,8 @@ static bool claim(uint64_t *seen, uint32_t *block) {
 }
 
 /* False: it failed, or was interrupted inside. */
-static inline bool run_one(const rp_task *task, uint32_t block, uint32_t blocks, rp_scratch *scratch, rp_fault *fault) {
+static inline bool run_one(const rp_task *task, uint32_t block, uint32_t blocks, rp_scratch *scratch,
+                           rp_fault *fault) {
   if (task->crewed) return rp_crew_run(task, block, blocks, scratch, fault);
   task->call(task->args, block, block + 1, blocks, scratch->at);
   return true;

@@ -36,7 +36,7 @@ enum { RP_MOST_BLOCKS = 1 << 15 };
 typedef struct rp_scratch { /* a thread's dynamic shared memory, and its crew; zeroed: none yet */
   void *raw, *at;           /* owned; `at` is on 128 bytes */
   size_t room;
-  struct rp_crew *crew;     /* owned */
+  struct rp_crew *crew; /* owned */
 } rp_scratch;
 
 typedef struct rp_fault { /* why a job failed: the first who says so is heard */

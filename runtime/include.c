@@ -204,7 +204,8 @@ static char *angled(rp_token directive) {
   rp_lexer rest;
   if (rp_token_directive(directive, &rest) != RP_DIRECTIVE_INCLUDE) return NULL;
   rp_token mark = rp_lexer_next(&rest);
-  const char *from = mark.at + 1, *end = rp_token_mark(mark, '<') ? memchr(from, '>', (size_t)(rest.end - from)) : NULL;
+  const char *from = mark.at + 1,
+             *end = rp_token_mark(mark, '<') ? memchr(from, '>', (size_t)(rest.end - from)) : NULL;
   if (!end || memchr(from, '/', (size_t)(end - from)) || *from == '.') return NULL;
   char *name = rp_alloc((size_t)(end - from) + 1);
   if (name) snprintf(name, (size_t)(end - from) + 1, "%.*s", (int)(end - from), from);
