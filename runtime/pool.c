@@ -110,7 +110,7 @@ static void note_peaks(rp_pool *pool) {
   if (pool->history) rp_history_change(pool->history);
 }
 
-static void account(rp_pool *pool, rp_zone zone, size_t now) {
+static inline void account(rp_pool *pool, rp_zone zone, size_t now) {
   size_t all = pool->allocated_all += now - pool->allocated[zone];
   pool->allocated[zone] = now;
   if (now > pool->peak[zone]) pool->peak[zone] = now;

@@ -10,7 +10,7 @@ local sources = require "reprise.sources"
 
 local m = {}
 
--- States kept for later: at most so many, and so many bytes of caches together, but the newest stays whatever it takes.
+-- States kept for later: at most so many, and so many bytes of caches together, but the newest stays in any case.
 local IDLE, IDLE_BYTES = 8, 1 << 30
 
 -- Replays queued beyond the one that runs. One hides what queueing costs; the other covers a host that is late by a step,
