@@ -83,14 +83,14 @@ for i, name in ipairs { "own", "pooled", "one" } do
   if rp.json_encode(row.tokens) ~= rp.json_encode(rows[1].tokens) then error("the rows make different tokens", 0) end
 end
 if options.json then return end
-
 local names = { "allocated", "tensors", "slots", "scratch", "reserved", "peak", "executables", "device_used", "copied",
   "skipped", "us", "graphs" }
 local r, line = rows[1], "%-10s" .. (" %11s"):rep(#names)
 local function mib(bytes) return bytes and ("%.1f"):format(bytes / 2 ^ 20) or "-" end
 print(("%s on %s: %s MiB of weights; beams: %d, new tokens: %d, source tokens: %d, %s keys and values: %s MiB"):format(
   r.model, r.device, mib(r.weights), r.beams, r.new, r.source, r.kv, mib(r.keys_and_values)))
-print "MiB (2^20 bytes) above the weights; copied, skipped and us are a token's, device_used is above an idle process"
+print(("MiB (2^20 bytes) above the weights; copied, skipped and us are a token's, device_used is above an idle process; "
+  .. "plans at most %.4f times their bound"):format(math.max(r.plan_ratio, rows[2].plan_ratio, rows[3].plan_ratio)))
 print(line:format("", table.unpack(names)))
 for i, title in ipairs { "own inputs", "pooled", "one graph" } do
   local cells = {}
