@@ -21,12 +21,14 @@ static size_t up(size_t bytes, size_t unit) { return down(bytes + unit - 1, unit
 
 /* The chunks that follow one another from base without a hole. */
 static void measure_solid(rp_arena *arena, size_t at) {
-  while (at < arena->chunk_count && arena->chunks[at].from == arena->solid) arena->solid = arena->chunks[at++].to;
+  while (at < arena->chunk_count && arena->chunks[at].from == arena->solid)
+    arena->solid = arena->chunks[at++].to;
 }
 
 /* Maps the gap [from, to) and notes it as the chunk before number `at`. */
 static rp_status map(rp_arena *arena, size_t at, size_t from, size_t to) {
-  if (!rp_grow(&arena->chunks, &arena->chunk_room, arena->chunk_count + 1, sizeof *arena->chunks)) return RP_NOMEM;
+  if (!rp_grow(&arena->chunks, &arena->chunk_room, arena->chunk_count + 1, sizeof *arena->chunks))
+    return RP_NOMEM;
   RP_TRY(arena->device->ops->commit(arena->device, arena->base + from, to - from));
   rp_chunk *gap = arena->chunks + at;
   memmove(gap + 1, gap, (arena->chunk_count - at) * sizeof *gap);
@@ -60,7 +62,8 @@ rp_status rp_arena_commit(rp_arena *arena, size_t from, size_t to) {
 
 size_t rp_arena_missing(const rp_arena *arena, size_t from, size_t to) {
   if (to <= arena->solid) return 0;
-  size_t unit = arena->device->granularity, start = down(from, unit), end = up(to, unit), missing = end - start;
+  size_t unit = arena->device->granularity, start = down(from, unit), end = up(to, unit),
+         missing = end - start;
   for (size_t i = 0; i < arena->chunk_count; i++) {
     size_t low = arena->chunks[i].from > start ? arena->chunks[i].from : start;
     size_t high = arena->chunks[i].to < end ? arena->chunks[i].to : end;

@@ -10,16 +10,18 @@
 
 #include "device.h"
 
-typedef struct rp_chunk { size_t from, to; } rp_chunk; /* bytes from base; multiples of the granularity */
+typedef struct rp_chunk {
+  size_t from, to;
+} rp_chunk; /* bytes from base; multiples of the granularity */
 
 typedef struct rp_arena {
-  rp_device *device;      /* not counted */
+  rp_device *device; /* not counted */
   uintptr_t base;
-  size_t reserved;        /* bytes of addresses */
-  size_t committed;       /* bytes of memory behind them */
-  size_t peak;            /* largest committed so far */
-  size_t solid;           /* bytes from base without a hole */
-  rp_chunk *chunks;       /* sorted, disjoint; owned */
+  size_t reserved;  /* bytes of addresses */
+  size_t committed; /* bytes of memory behind them */
+  size_t peak;      /* largest committed so far */
+  size_t solid;     /* bytes from base without a hole */
+  rp_chunk *chunks; /* sorted, disjoint; owned */
   size_t chunk_count, chunk_room;
 } rp_arena;
 

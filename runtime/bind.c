@@ -53,7 +53,8 @@ static int named_error(lua_State *L, int arg, const char *why) {
   if (!lua_getstack(L, 0, &ar)) return rp_error(L, "bad argument #%d (%s)", arg, why);
   lua_getinfo(L, "n", &ar);
   const char *name = ar.name ? ar.name : "?";
-  if (ar.namewhat && strcmp(ar.namewhat, "method") == 0 && --arg == 0) return rp_error(L, "calling '%s' on bad self (%s)", name, why);
+  if (ar.namewhat && strcmp(ar.namewhat, "method") == 0 && --arg == 0)
+    return rp_error(L, "calling '%s' on bad self (%s)", name, why);
   return rp_error(L, "bad argument #%d to '%s' (%s)", arg, name, why);
 }
 
@@ -86,7 +87,8 @@ int rp_collect(lua_State *L) {
 
 /* ---- userdata */
 
-void rp_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction get, const luaL_Reg *metamethods) {
+void rp_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction get,
+              const luaL_Reg *metamethods) {
   luaL_newmetatable(L, name);
   lua_pushvalue(L, -1);
   lua_rawsetp(L, LUA_REGISTRYINDEX, name);

@@ -35,74 +35,80 @@
 #endif
 
 /* ---- errors */
-RP_RAISES int rp_raise(lua_State *L);                        /* raises rp_message() with its line; never returns */
-RP_RAISES int rp_error(lua_State *L, const char *format, ...); /* raises a sentence of the binding's own, likewise */
-RP_RAISES int rp_argument_error(lua_State *L, int arg, const char *format, ...); /* "bad argument #1 to 'view' (...)" */
+RP_RAISES int rp_raise(lua_State *L); /* raises rp_message() with its line; never returns */
+/* raises a sentence of the binding's own, likewise */
+RP_RAISES int rp_error(lua_State *L, const char *format, ...);
+/* "bad argument #1 to 'view' (...)" */
+RP_RAISES int rp_argument_error(lua_State *L, int arg, const char *format, ...);
 RP_RAISES int rp_type_error(lua_State *L, int arg, const char *expected);
-void rp_check(lua_State *L, rp_status status);               /* raises unless RP_OK */
-int rp_collect(lua_State *L);                                /* a full collection; 1 */
+void rp_check(lua_State *L, rp_status status); /* raises unless RP_OK */
+int rp_collect(lua_State *L);                  /* a full collection; 1 */
 /* A core call that may find no memory: then garbage is collected, and it is tried once more. */
-#define RP_CALL(L, call)                                                     \
-  do {                                                                       \
-    rp_status rp_called_ = (call);                                           \
-    if (rp_called_ == RP_NOMEM && rp_collect(L)) rp_called_ = (call);        \
-    rp_check(L, rp_called_);                                                 \
+#define RP_CALL(L, call)                                              \
+  do {                                                                \
+    rp_status rp_called_ = (call);                                    \
+    if (rp_called_ == RP_NOMEM && rp_collect(L)) rp_called_ = (call); \
+    rp_check(L, rp_called_);                                          \
   } while (0)
-const char *rp_where(lua_State *L);  /* "step.lua:12" of the frame that errors name, or ""; pushes it on the stack */
+const char *
+rp_where(lua_State *L); /* "step.lua:12" of the frame that errors name, or ""; pushes it on the stack */
 
 /* ---- userdata */
 /* A metatable with methods (first looked up by __index), properties and metamethods; all may be NULL. */
-void rp_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction get, const luaL_Reg *metamethods);
-void *rp_new(lua_State *L, size_t bytes, const char *name);  /* zeroed, with its metatable; the resource comes last */
+void rp_class(lua_State *L, const char *name, const luaL_Reg *methods, lua_CFunction get,
+              const luaL_Reg *metamethods);
+/* zeroed, with its metatable; the resource comes last */
+void *rp_new(lua_State *L, size_t bytes, const char *name);
 /* The same as luaL_testudata and luaL_setmetatable, at a third of the time: `name` is the very array that rp_class was
  * given, whose address is looked up instead of its letters. */
 void *rp_test(lua_State *L, int index, const char *name);
 void rp_set_class(lua_State *L, const char *name);
-int rp_method(lua_State *L);                                 /* in a `get`: pushes methods[key] or nil; returns 1 */
+int rp_method(lua_State *L); /* in a `get`: pushes methods[key] or nil; returns 1 */
 
 /* ---- tensors */
-rp_tensor *rp_push_tensor(lua_State *L);                     /* an empty handle to fill in; noted by an open scope */
-rp_tensor *rp_check_tensor(lua_State *L, int arg);           /* open */
-rp_tensor *rp_test_tensor(lua_State *L, int index);          /* any handle, or NULL */
-const char *rp_check_text(lua_State *L, int arg);            /* a string without a NUL byte, at which C would cut it */
-const char *rp_plain_text(lua_State *L, int index, const char *what); /* the same of a value that is a string: "what: it holds ..." */
+rp_tensor *rp_push_tensor(lua_State *L);            /* an empty handle to fill in; noted by an open scope */
+rp_tensor *rp_check_tensor(lua_State *L, int arg);  /* open */
+rp_tensor *rp_test_tensor(lua_State *L, int index); /* any handle, or NULL */
+const char *rp_check_text(lua_State *L, int arg);   /* a string without a NUL byte, at which C would cut it */
+/* the same of a value that is a string: "what: it holds ..." */
+const char *rp_plain_text(lua_State *L, int index, const char *what);
 rp_dtype rp_check_dtype(lua_State *L, int arg);
 rp_dtype rp_opt_dtype(lua_State *L, int arg, rp_dtype otherwise);
-int rp_check_shape(lua_State *L, int arg, int64_t *shape);   /* a table of integers or one integer; the rank */
+int rp_check_shape(lua_State *L, int arg, int64_t *shape); /* a table of integers or one integer; the rank */
 rp_number rp_check_number(lua_State *L, int arg);
-rp_number rp_to_number(lua_State *L, int index);             /* of a value that is a Lua number */
+rp_number rp_to_number(lua_State *L, int index); /* of a value that is a Lua number */
 void rp_push_number(lua_State *L, rp_number number);
 void rp_push_shape(lua_State *L, int rank, const int64_t *shape);
-const char *rp_push_bytes(lua_State *L, size_t bytes);       /* "512 bytes", "1.50 MiB" */
+const char *rp_push_bytes(lua_State *L, size_t bytes);                   /* "512 bytes", "1.50 MiB" */
 const char *rp_push_count(lua_State *L, size_t count, const char *noun); /* "1 graph", "2 graphs" */
 
 /* ---- devices and pools */
-rp_device *rp_check_device(lua_State *L, int arg);           /* a device or its name; nil: the default; open */
-rp_pool *rp_check_pool(lua_State *L, int arg);               /* a pool, a device or its name; nil: the default; borrowed */
-void rp_push_device(lua_State *L, rp_device *dev);           /* the handle of this state for it */
-rp_pool *rp_field_pool(lua_State *L, int table);             /* fields `pool` or `device`; NULL: neither is given */
+rp_device *rp_check_device(lua_State *L, int arg); /* a device or its name; nil: the default; open */
+rp_pool *rp_check_pool(lua_State *L, int arg); /* a pool, a device or its name; nil: the default; borrowed */
+void rp_push_device(lua_State *L, rp_device *dev); /* the handle of this state for it */
+rp_pool *rp_field_pool(lua_State *L, int table);   /* fields `pool` or `device`; NULL: neither is given */
 
 /* ---- launching and graphs */
 const rp_kernel *rp_check_kernel(lua_State *L, int arg);
 rp_signal *rp_test_signal(lua_State *L, int index);
 rp_param *rp_test_param(lua_State *L, int index);
-rp_graph **rp_push_graph(lua_State *L);                       /* an empty handle: making it may run finalizers */
+rp_graph **rp_push_graph(lua_State *L); /* an empty handle: making it may run finalizers */
 
-typedef struct rp_recording {       /* how a function is called while its device records */
+typedef struct rp_recording { /* how a function is called while its device records */
   rp_pool *pool;
-  const char *name;                /* of the capture, for messages */
-  const rp_tensor *const *inputs;  /* what its inputs look like */
+  const char *name;               /* of the capture, for messages */
+  const rp_tensor *const *inputs; /* what its inputs look like */
   int count;
-  int tensors;                     /* stack index of the first input, for a warm-up; 0: there are none */
+  int tensors; /* stack index of the first input, for a warm-up; 0: there are none */
   lua_Integer warmup;
-  bool *busy;                      /* true while it runs; may be NULL */
-  rp_record *record;               /* out */
+  bool *busy;        /* true while it runs; may be NULL */
+  rp_record *record; /* out */
 } rp_recording;
 /* Calls the function at stack index `function` and gives its closed record, which the caller takes at once. */
 rp_record *rp_record_call(lua_State *L, int function, rp_recording *how);
 
 /* ---- scopes */
-void rp_scope_note(lua_State *L);                            /* the tensor on top belongs to the open scope, if any */
+void rp_scope_note(lua_State *L); /* the tensor on top belongs to the open scope, if any */
 
 /* ---- openers: each adds its functions to the table on top of the stack */
 void rp_bind_device(lua_State *L);
@@ -116,6 +122,6 @@ void rp_bind_scope(lua_State *L);
 void rp_bind_signal(lua_State *L);
 void rp_bind_history(lua_State *L);
 void rp_bind_file(lua_State *L);
-void rp_bind_open(lua_State *L);                             /* pushes the table of reprise.core */
+void rp_bind_open(lua_State *L); /* pushes the table of reprise.core */
 
 #endif

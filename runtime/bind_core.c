@@ -38,7 +38,8 @@ static int examine(lua_State *L) {
   lua_newtable(L);
   if (ops) ops->examine(note_fact, L);
   else if (strcmp(part, "cache") == 0) rp_cache_examine(note_fact, L);
-  else note_fact(L, "CUDA", NULL, "this build has no CUDA device: there were no CUDA headers when it was built");
+  else
+    note_fact(L, "CUDA", NULL, "this build has no CUDA device: there were no CUDA headers when it was built");
   return 1;
 }
 

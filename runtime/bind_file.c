@@ -26,7 +26,9 @@ enum { DEEPEST = 200 }; /* levels of a value to encode: more is a table that hol
 
 /* ---- JSON */
 
-typedef struct tree { json_t *root; } tree;
+typedef struct tree {
+  json_t *root;
+} tree;
 
 static int tree_free(lua_State *L) {
   tree *t = lua_touserdata(L, 1);
@@ -190,7 +192,8 @@ static int json_encode(lua_State *L) {
   if (!lua_isnoneornil(L, 2)) luaL_checktype(L, 2, LUA_TTABLE);
   int keys = lua_istable(L, 2) ? 2 : 0;
   for (lua_Integer i = 1; keys && i <= (lua_Integer)lua_rawlen(L, 2); i++, lua_pop(L, 1))
-    if (lua_rawgeti(L, 2, i) != LUA_TSTRING || cut(L, -1)) return rp_argument_error(L, 2, "a list of names expected");
+    if (lua_rawgeti(L, 2, i) != LUA_TSTRING || cut(L, -1))
+      return rp_argument_error(L, 2, "a list of names expected");
   tree *t = rp_new(L, sizeof *t, TREE_NAME);
   lua_pushvalue(L, 1);
   t->root = build(L, keys, 0);
@@ -277,8 +280,8 @@ static int file_info(lua_State *L) {
 
 static int no_dtype(lua_State *L, const rp_stored *stored) {
   lua_getiuservalue(L, 1, 1);
-  return rp_error(L, "read %s: tensor \"%s\": dtype %s: tensors are F32, F16, BF16, I32, I64 or U8", lua_tostring(L, -1),
-                  stored->name, stored->dtype);
+  return rp_error(L, "read %s: tensor \"%s\": dtype %s: tensors are F32, F16, BF16, I32, I64 or U8",
+                  lua_tostring(L, -1), stored->name, stored->dtype);
 }
 
 /* file:tensor(name [, device or pool]): from the mapping straight into the pool. */
@@ -296,7 +299,8 @@ static int file_tensor(lua_State *L) {
 
 /* file:same(name, other, other_name): are the bytes equal? */
 static int file_same(lua_State *L) {
-  check_stored(L, 1, 2), check_stored(L, 3, 4); /* now both names are strings, and nothing is allocated any more */
+  /* now both names are strings, and nothing is allocated any more */
+  check_stored(L, 1, 2), check_stored(L, 3, 4);
   const rp_stored *a = check_stored(L, 1, 2), *b = check_stored(L, 3, 4);
   size_t bytes = a->to - a->from;
   lua_pushboolean(L, bytes == b->to - b->from && memcmp(a->data, b->data, bytes) == 0);
@@ -305,11 +309,15 @@ static int file_same(lua_State *L) {
 
 /* The pair { name, tensor } at the top of the stack; the list keeps both. */
 static rp_to_store check_pair(lua_State *L, lua_Integer i) {
-  if (!lua_istable(L, -1)) rp_argument_error(L, 2, "item %d: a pair { name, tensor } expected, got %s", (int)i, luaL_typename(L, -1));
-  if (lua_rawgeti(L, -1, 1) != LUA_TSTRING) rp_argument_error(L, 2, "item %d: name: string expected, got %s", (int)i, luaL_typename(L, -1));
+  if (!lua_istable(L, -1))
+    rp_argument_error(L, 2, "item %d: a pair { name, tensor } expected, got %s", (int)i,
+                      luaL_typename(L, -1));
+  if (lua_rawgeti(L, -1, 1) != LUA_TSTRING)
+    rp_argument_error(L, 2, "item %d: name: string expected, got %s", (int)i, luaL_typename(L, -1));
   lua_rawgeti(L, -2, 2);
   const rp_tensor *x = rp_test_tensor(L, -1);
-  if (!x || !x->block) rp_argument_error(L, 2, "item %d: an open tensor expected, got %s", (int)i, luaL_tolstring(L, -1, NULL));
+  if (!x || !x->block)
+    rp_argument_error(L, 2, "item %d: an open tensor expected, got %s", (int)i, luaL_tolstring(L, -1, NULL));
   if (cut(L, -2)) rp_argument_error(L, 2, "item %d: name: it holds a NUL byte", (int)i);
   rp_to_store pair = {lua_tostring(L, -2), x};
   lua_pop(L, 2);
@@ -336,7 +344,10 @@ static const luaL_Reg file_methods[] = {
     {"same", file_same},   {"close", file_close}, {NULL, NULL},
 };
 static const luaL_Reg file_meta[] = {
-    {"__gc", file_close}, {"__close", file_close}, {"__tostring", file_text}, {NULL, NULL},
+    {"__gc", file_close},
+    {"__close", file_close},
+    {"__tostring", file_text},
+    {NULL, NULL},
 };
 static const luaL_Reg functions[] = {
     {"json_decode", json_decode},

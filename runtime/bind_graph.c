@@ -185,14 +185,17 @@ static int collect(lua_State *L) {
 static int to_string(lua_State *L) {
   rp_graph *g = *(rp_graph **)luaL_checkudata(L, 1, RP_GRAPH_NAME);
   if (!g || g->closed) return lua_pushliteral(L, "graph, closed"), 1;
-  const char *nodes = rp_push_count(L, g->record->node_count, "node"), *replays = rp_push_count(L, (size_t)g->origin->replays, "replay");
+  const char *nodes = rp_push_count(L, g->record->node_count, "node"),
+             *replays = rp_push_count(L, (size_t)g->origin->replays, "replay");
   const char *peak = rp_push_bytes(L, g->plan.peak), *bound = rp_push_bytes(L, g->plan.lower_bound);
   lua_pushfstring(L, "graph %s: %s, plan %s (lower bound %s), %s", g->name, nodes, peak, bound, replays);
   return 1;
 }
 
 void rp_bind_graph(lua_State *L) {
-  static const luaL_Reg methods[] = {{"manifest", manifest}, {"dot", dot}, {"update", update}, {"close", close_graph}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__gc", collect}, {"__close", close_graph}, {"__tostring", to_string}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"manifest", manifest}, {"dot", dot}, {"update", update}, {"close", close_graph}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", collect}, {"__close", close_graph}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_GRAPH_NAME, methods, get, metamethods);
 }

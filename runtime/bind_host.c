@@ -6,12 +6,12 @@
 #include "home.h"
 #include "reprise.h"
 
-static const char paths[] =
-    "local home = ...\n"
-    "local lua, share = home .. '/lua/?', home .. '/share/lua/5.4/?'\n"
-    "package.path = table.concat({ lua .. '.lua', lua .. '/init.lua', share .. '.lua', share .. '/init.lua',\n"
-    "  package.path }, ';')\n"
-    "package.cpath = home .. '/lib/lua/5.4/?.so;' .. package.cpath\n";
+static const char paths[] = "local home = ...\n"
+                            "local lua, share = home .. '/lua/?', home .. '/share/lua/5.4/?'\n"
+                            "package.path = table.concat({ lua .. '.lua', lua .. '/init.lua', share .. "
+                            "'.lua', share .. '/init.lua',\n"
+                            "  package.path }, ';')\n"
+                            "package.cpath = home .. '/lib/lua/5.4/?.so;' .. package.cpath\n";
 
 /* Pushes package.preload; false: the core is there already. */
 static bool is_fresh(lua_State *L) {
@@ -39,7 +39,8 @@ static void open_core(lua_State *L) {
   luaL_requiref(L, "reprise.core", luaopen_reprise_core, 0);
   lua_getfield(L, -1, "file");
   if (strcmp(lua_tostring(L, -1), rp_home_file()) != 0)
-    rp_error(L, "reprise.core: %s: this state already uses the copy in %s", rp_home_file(), lua_tostring(L, -1));
+    rp_error(L, "reprise.core: %s: this state already uses the copy in %s", rp_home_file(),
+             lua_tostring(L, -1));
   lua_pop(L, 2);
 }
 
@@ -48,7 +49,8 @@ void rp_buffer_push(lua_State *L, const char *dtype, int rank, const int64_t *sh
   luaL_checkstack(L, 8, "pushing a buffer");
   open_core(L);
   if (!rp_dtype_parse(dtype, &type)) rp_error(L, "pushing a buffer: \"%s\" is no dtype", dtype);
-  if (rank < 0 || rank > RP_RANK) rp_error(L, "pushing a buffer: rank %d: 0 to %d are possible", rank, RP_RANK);
+  if (rank < 0 || rank > RP_RANK)
+    rp_error(L, "pushing a buffer: rank %d: 0 to %d are possible", rank, RP_RANK);
   lua_pushnil(L);
   rp_pool *pool = rp_check_pool(L, lua_gettop(L)); /* nil becomes the device's handle, which keeps the pool */
   rp_tensor *x = rp_push_tensor(L);
@@ -70,7 +72,8 @@ size_t rp_buffer_read(lua_State *L, int index, void *to, size_t room) {
   const rp_tensor *x = buffer(L, lua_absindex(L, index), "reading a buffer");
   size_t bytes = rp_tensor_bytes(x);
   if (!to) return bytes;
-  if (room < bytes) rp_error(L, "reading a buffer: it has %d bytes, there is room for %d", (int)bytes, (int)room);
+  if (room < bytes)
+    rp_error(L, "reading a buffer: it has %d bytes, there is room for %d", (int)bytes, (int)room);
   rp_check(L, rp_tensor_read(x, to));
   return bytes;
 }

@@ -14,8 +14,10 @@ rp_pool *rp_field_pool(lua_State *L, int table) {
   table = lua_absindex(L, table);
   for (int i = 0; i < 2; i++) {
     if (lua_getfield(L, table, fields[i]) != LUA_TNIL) {
-      if (lua_type(L, -1) != LUA_TSTRING && !luaL_testudata(L, -1, RP_POOL_NAME) && !luaL_testudata(L, -1, RP_DEVICE_NAME))
-        rp_error(L, "option %s: %s expected, got %s", fields[i], i ? RP_DEVICE_NAME : RP_POOL_NAME, luaL_typename(L, -1));
+      if (lua_type(L, -1) != LUA_TSTRING && !luaL_testudata(L, -1, RP_POOL_NAME) &&
+          !luaL_testudata(L, -1, RP_DEVICE_NAME))
+        rp_error(L, "option %s: %s expected, got %s", fields[i], i ? RP_DEVICE_NAME : RP_POOL_NAME,
+                 luaL_typename(L, -1));
       rp_pool *pool = rp_check_pool(L, lua_gettop(L));
       lua_pop(L, 1); /* the table, or the state's handle, keeps it */
       return pool;
@@ -29,14 +31,16 @@ static size_t read_limit(lua_State *L) {
   int exact;
   if (lua_getfield(L, 1, "limit") == LUA_TNIL) return 0;
   lua_Integer limit = lua_tointegerx(L, -1, &exact);
-  if (!exact || lua_type(L, -1) != LUA_TNUMBER || limit < 1) rp_error(L, "making a pool: limit: bytes from 1 expected, got %s", luaL_tolstring(L, -1, NULL));
+  if (!exact || lua_type(L, -1) != LUA_TNUMBER || limit < 1)
+    rp_error(L, "making a pool: limit: bytes from 1 expected, got %s", luaL_tolstring(L, -1, NULL));
   return (size_t)limit;
 }
 
 static void check_names(lua_State *L) {
   for (lua_pushnil(L); lua_next(L, 1); lua_pop(L, 1)) {
     const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : luaL_typename(L, -2);
-    if (strcmp(name, "device") != 0 && strcmp(name, "limit") != 0) rp_error(L, "making a pool: unknown option '%s': expected device or limit", name);
+    if (strcmp(name, "device") != 0 && strcmp(name, "limit") != 0)
+      rp_error(L, "making a pool: unknown option '%s': expected device or limit", name);
   }
 }
 
@@ -115,7 +119,8 @@ static void add_blocks(lua_State *L, const rp_pool *pool, int zone, rp_chunk run
   }
   const rp_extent *first = pool->heaps[zone].last;
   while (first && first->before) first = first->before;
-  for (const rp_extent *e = first; e; e = e->after) add_block(L, arena, run, e->offset, e->offset + e->bytes, e->taken);
+  for (const rp_extent *e = first; e; e = e->after)
+    add_block(L, arena, run, e->offset, e->offset + e->bytes, e->taken);
   add_block(L, arena, run, pool->heaps[zone].end, SIZE_MAX, false);
 }
 
@@ -171,7 +176,8 @@ static int to_string(lua_State *L) {
   const char *allocated = rp_push_bytes(L, f.all.allocated), *peak = rp_push_bytes(L, f.all.peak_allocated);
   const char *reserved = rp_push_bytes(L, f.all.reserved);
   const char *blocks = rp_push_count(L, f.blocks, "block"), *graphs = rp_push_count(L, f.graphs, "graph");
-  lua_pushfstring(L, "pool of %s: %s allocated (peak %s), %s reserved, %s, %s", pool->device->name, allocated, peak, reserved, blocks, graphs);
+  lua_pushfstring(L, "pool of %s: %s allocated (peak %s), %s reserved, %s, %s", pool->device->name, allocated,
+                  peak, reserved, blocks, graphs);
   return 1;
 }
 
@@ -189,14 +195,18 @@ static size_t life_field(lua_State *L, int index, const char *key) {
   lua_getfield(L, -1, key);
   lua_Integer value = lua_tointegerx(L, -1, &exact);
   if (!exact || value < 0 || value > INT32_MAX)
-    rp_error(L, "planning: life %d: %s: an integer from 0 to 2^31 - 1 expected, got %s", index, key, luaL_tolstring(L, -1, NULL));
+    rp_error(L, "planning: life %d: %s: an integer from 0 to 2^31 - 1 expected, got %s", index, key,
+             luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
   return (size_t)value;
 }
 
 static rp_life read_life(lua_State *L, int index) {
-  if (lua_rawgeti(L, 1, index) != LUA_TTABLE) rp_error(L, "planning: life %d: table expected, got %s", index, luaL_typename(L, -1));
-  rp_life life = {.bytes = life_field(L, index, "bytes"), .first = (uint32_t)life_field(L, index, "first"), .last = (uint32_t)life_field(L, index, "last")};
+  if (lua_rawgeti(L, 1, index) != LUA_TTABLE)
+    rp_error(L, "planning: life %d: table expected, got %s", index, luaL_typename(L, -1));
+  rp_life life = {.bytes = life_field(L, index, "bytes"),
+                  .first = (uint32_t)life_field(L, index, "first"),
+                  .last = (uint32_t)life_field(L, index, "last")};
   if (life.first > life.last) rp_error(L, "planning: life %d: it ends before it begins", index);
   lua_getfield(L, -1, "output"), life.output = lua_toboolean(L, -1);
   lua_pop(L, 2);
@@ -213,7 +223,8 @@ static int plan(lua_State *L) {
   rp_plan out;
   RP_CALL(L, rp_plan_pack(lives, count, (uint32_t)tries, &out));
   lua_createtable(L, (int)count, 0);
-  for (size_t i = 0; i < count; i++) lua_pushinteger(L, (lua_Integer)lives[i].offset), lua_rawseti(L, -2, (lua_Integer)i + 1);
+  for (size_t i = 0; i < count; i++)
+    lua_pushinteger(L, (lua_Integer)lives[i].offset), lua_rawseti(L, -2, (lua_Integer)i + 1);
   lua_pushinteger(L, (lua_Integer)out.peak);
   lua_pushinteger(L, (lua_Integer)out.lower_bound);
   return 3;
@@ -221,7 +232,8 @@ static int plan(lua_State *L) {
 
 void rp_bind_pool(lua_State *L) {
   static const luaL_Reg functions[] = {{"pool", new_pool}, {"plan", plan}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"figures", figures}, {"trim", trim}, {"segments", segments}, {"snapshot", snapshot}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {
+      {"figures", figures}, {"trim", trim}, {"segments", segments}, {"snapshot", snapshot}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", close_pool}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_POOL_NAME, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);

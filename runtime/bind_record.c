@@ -33,14 +33,17 @@ static guard *push_guard(lua_State *L, const rp_recording *how) {
 static void call_recorded(lua_State *L, guard *g, const rp_recording *how) {
   luaL_checkstack(L, how->count + 4, "too many inputs");
   lua_pushvalue(L, 1);
-  for (int i = 0; i < how->count; i++) rp_check(L, rp_record_input(g->record, how->inputs[i], rp_push_tensor(L)));
+  for (int i = 0; i < how->count; i++)
+    rp_check(L, rp_record_input(g->record, how->inputs[i], rp_push_tensor(L)));
   lua_call(L, how->count, LUA_MULTRET);
 }
 
 static void note_outputs(lua_State *L, guard *g, const rp_recording *how, int first) {
   for (int i = first; i <= lua_gettop(L); i++) {
     rp_tensor *x = rp_test_tensor(L, i);
-    if (!x) rp_error(L, "capturing %s: result %d: tensor expected, got %s", how->name, i - first + 1, luaL_typename(L, i));
+    if (!x)
+      rp_error(L, "capturing %s: result %d: tensor expected, got %s", how->name, i - first + 1,
+               luaL_typename(L, i));
     if (!x->block) rp_error(L, "capturing %s: result %d: the tensor is closed", how->name, i - first + 1);
     rp_check(L, rp_record_output(g->record, x));
   }
@@ -49,9 +52,12 @@ static void note_outputs(lua_State *L, guard *g, const rp_recording *how, int fi
 /* Running it eagerly would run its state on: a record that writes a tensor from outside has no warm-up. */
 static void refuse_state(lua_State *L, const rp_record *rec, const rp_recording *how) {
   for (size_t i = 0; i < rec->arg_count; i++)
-    if (rec->args[i].access & RP_WRITE && rec->args[i].value != RP_NONE && rec->values[rec->args[i].value].place == RP_IN_BLOCK)
-      rp_error(L, "capturing %s: warmup = %d: the function writes a tensor from outside, so running it would change its state", how->name,
-               (int)how->warmup);
+    if (rec->args[i].access & RP_WRITE && rec->args[i].value != RP_NONE &&
+        rec->values[rec->args[i].value].place == RP_IN_BLOCK)
+      rp_error(L,
+               "capturing %s: warmup = %d: the function writes a tensor from outside, so running it would "
+               "change its state",
+               how->name, (int)how->warmup);
 }
 
 static void warm_up(lua_State *L, guard *g, const rp_recording *how) {

@@ -24,7 +24,9 @@ static void set_current(lua_State *L) {
   lua_pop(L, 1);
 }
 
-typedef struct scope { int open; } scope;
+typedef struct scope {
+  int open;
+} scope;
 
 /* User value 1: set of tensors (userdata -> true). */
 void rp_scope_note(lua_State *L) {

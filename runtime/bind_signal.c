@@ -19,7 +19,8 @@ static rp_signal *check_signal(lua_State *L) {
 static int signal(lua_State *L) {
   lua_settop(L, 2);
   lua_Integer records = luaL_optinteger(L, 2, 128);
-  if (records < 1 || records > UINT16_MAX) return rp_argument_error(L, 2, "%I records: 1 to 65535 are possible", (LUAI_UACINT)records);
+  if (records < 1 || records > UINT16_MAX)
+    return rp_argument_error(L, 2, "%I records: 1 to 65535 are possible", (LUAI_UACINT)records);
   rp_pool *pool = rp_check_pool(L, 1);
   rp_signal **box = rp_new(L, sizeof *box, RP_SIGNAL_NAME);
   RP_CALL(L, rp_signal_new(pool, (uint32_t)records, box));
@@ -45,7 +46,8 @@ static int read(lua_State *L) {
   int32_t value;
   rp_signal *s = check_signal(L);
   lua_Integer index = luaL_checkinteger(L, 2);
-  if (index < 0 || index > UINT16_MAX) return rp_argument_error(L, 2, "record %I: 0 to 65535 are possible", (LUAI_UACINT)index);
+  if (index < 0 || index > UINT16_MAX)
+    return rp_argument_error(L, 2, "record %I: 0 to 65535 are possible", (LUAI_UACINT)index);
   if (!rp_signal_read(s, (uint32_t)index, &value)) return lua_pushnil(L), 1;
   lua_pushinteger(L, value);
   return 1;
@@ -57,7 +59,8 @@ static int wait_for(lua_State *L) {
   int32_t value;
   rp_signal *s = check_signal(L);
   lua_Integer index = luaL_checkinteger(L, 2);
-  if (index < 0 || index > UINT16_MAX) return rp_argument_error(L, 2, "record %d: 0 to 65535 are possible", (int)index);
+  if (index < 0 || index > UINT16_MAX)
+    return rp_argument_error(L, 2, "record %d: 0 to 65535 are possible", (int)index);
   RP_CALL(L, rp_signal_wait(s, (uint32_t)index, &value, &there));
   if (!there) return lua_pushnil(L), 1;
   lua_pushinteger(L, value);
@@ -96,8 +99,10 @@ static int to_string(lua_State *L) {
 
 void rp_bind_signal(lua_State *L) {
   static const luaL_Reg functions[] = {{"signal", signal}, {NULL, NULL}};
-  static const luaL_Reg methods[] = {{"reset", reset}, {"step", step}, {"read", read}, {"wait", wait_for}, {"close", close_signal}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__gc", close_signal}, {"__close", close_signal}, {"__tostring", to_string}, {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"reset", reset},   {"step", step},          {"read", read},
+                                     {"wait", wait_for}, {"close", close_signal}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {
+      {"__gc", close_signal}, {"__close", close_signal}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, RP_SIGNAL_NAME, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

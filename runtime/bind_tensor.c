@@ -4,7 +4,8 @@
 
 #include "bind.h"
 
-static const lua_Integer HOST_BYTES = (lua_Integer)1 << 46; /* more than any host has: sizes below do not overflow */
+static const lua_Integer HOST_BYTES = (lua_Integer)1
+                                      << 46; /* more than any host has: sizes below do not overflow */
 
 /* ---- handles */
 
@@ -39,7 +40,8 @@ static int64_t from_end(lua_Integer i, int64_t size) { return i < 0 ? i + size :
 static int check_dim(lua_State *L, int arg, const rp_tensor *x) {
   lua_Integer dim = luaL_checkinteger(L, arg);
   int64_t d = from_end(dim, x->rank);
-  if (dim == 0 || d < 0 || d >= x->rank) rp_argument_error(L, arg, "dimension %I of a tensor that has %d", (LUAI_UACINT)dim, x->rank);
+  if (dim == 0 || d < 0 || d >= x->rank)
+    rp_argument_error(L, arg, "dimension %I of a tensor that has %d", (LUAI_UACINT)dim, x->rank);
   return (int)d;
 }
 
@@ -59,7 +61,8 @@ static int empty(lua_State *L) {
 }
 
 static void check_element(lua_State *L, int arg, rp_dtype dtype, rp_number number, void *out) {
-  if (rp_number_store(rp_dtype_type(dtype), number, out) != RP_OK) rp_argument_error(L, arg, "%s", rp_message());
+  if (rp_number_store(rp_dtype_type(dtype), number, out) != RP_OK)
+    rp_argument_error(L, arg, "%s", rp_message());
 }
 
 /* A tensor full of `value`, which is argument `value_arg`; dtype and place follow from `rest` on. */
@@ -96,9 +99,11 @@ static int arange(lua_State *L) {
   rp_dtype dtype = rp_opt_dtype(L, 2, RP_I32);
   rp_pool *pool = rp_check_pool(L, 3);
   size_t bytes = rp_dtype_bytes(dtype);
-  if (n > HOST_BYTES / (lua_Integer)bytes) rp_argument_error(L, 1, "%I elements are more than a host list can hold", (LUAI_UACINT)n);
+  if (n > HOST_BYTES / (lua_Integer)bytes)
+    rp_argument_error(L, 1, "%I elements are more than a host list can hold", (LUAI_UACINT)n);
   char *data = scratch(L, (size_t)n * bytes);
-  for (lua_Integer i = 0; i < n; i++) check_element(L, 1, dtype, (rp_number){.is_integer = true, .integer = i}, data + (size_t)i * bytes);
+  for (lua_Integer i = 0; i < n; i++)
+    check_element(L, 1, dtype, (rp_number){.is_integer = true, .integer = i}, data + (size_t)i * bytes);
   rp_tensor *x = rp_push_tensor(L);
   RP_CALL(L, rp_tensor_empty(pool, dtype, 1, &(int64_t){n}, x));
   rp_check(L, rp_tensor_write(x, data));
@@ -111,14 +116,15 @@ typedef struct reading {
   int64_t shape[RP_RANK];
   rp_dtype dtype;
   char *data;
-  size_t at;               /* elements stored */
+  size_t at;                 /* elements stored */
   lua_Integer path[RP_RANK]; /* where we are, for messages */
 } reading;
 
 static void bad_element(lua_State *L, const reading *r, int depth, const char *why) {
   luaL_Buffer b;
   luaL_buffinit(L, &b);
-  for (int d = 0; d < depth; d++) luaL_addstring(&b, lua_pushfstring(L, "[%d]", (int)r->path[d])), lua_remove(L, -2);
+  for (int d = 0; d < depth; d++)
+    luaL_addstring(&b, lua_pushfstring(L, "[%d]", (int)r->path[d])), lua_remove(L, -2);
   luaL_pushresult(&b);
   rp_argument_error(L, 1, "value%s: %s", lua_tostring(L, -1), why);
 }
@@ -137,9 +143,12 @@ static void measure(lua_State *L, reading *r) {
 
 static void read_value(lua_State *L, reading *r, int depth) {
   if (depth < r->rank) {
-    if (!lua_istable(L, -1)) bad_element(L, r, depth, lua_pushfstring(L, "table expected, got %s", luaL_typename(L, -1)));
+    if (!lua_istable(L, -1))
+      bad_element(L, r, depth, lua_pushfstring(L, "table expected, got %s", luaL_typename(L, -1)));
     if ((int64_t)lua_rawlen(L, -1) != r->shape[depth])
-      bad_element(L, r, depth, lua_pushfstring(L, "%d elements expected, got %d", (int)r->shape[depth], (int)lua_rawlen(L, -1)));
+      bad_element(
+          L, r, depth,
+          lua_pushfstring(L, "%d elements expected, got %d", (int)r->shape[depth], (int)lua_rawlen(L, -1)));
     for (int64_t i = 1; i <= r->shape[depth]; i++) {
       r->path[depth] = i;
       lua_rawgeti(L, -1, i);
@@ -148,8 +157,10 @@ static void read_value(lua_State *L, reading *r, int depth) {
     }
     return;
   }
-  if (lua_type(L, -1) != LUA_TNUMBER) bad_element(L, r, depth, lua_pushfstring(L, "number expected, got %s", luaL_typename(L, -1)));
-  if (rp_number_store(rp_dtype_type(r->dtype), rp_to_number(L, -1), r->data + r->at++ * rp_dtype_bytes(r->dtype)) != RP_OK)
+  if (lua_type(L, -1) != LUA_TNUMBER)
+    bad_element(L, r, depth, lua_pushfstring(L, "number expected, got %s", luaL_typename(L, -1)));
+  if (rp_number_store(rp_dtype_type(r->dtype), rp_to_number(L, -1),
+                      r->data + r->at++ * rp_dtype_bytes(r->dtype)) != RP_OK)
     bad_element(L, r, depth, rp_message());
 }
 
@@ -157,7 +168,8 @@ static void read_value(lua_State *L, reading *r, int depth) {
 static int tensor(lua_State *L) {
   reading r = {0};
   lua_settop(L, 3);
-  if (!lua_istable(L, 1) && lua_type(L, 1) != LUA_TNUMBER) rp_type_error(L, 1, "number or nested tables of numbers");
+  if (!lua_istable(L, 1) && lua_type(L, 1) != LUA_TNUMBER)
+    rp_type_error(L, 1, "number or nested tables of numbers");
   r.dtype = rp_opt_dtype(L, 2, RP_F32);
   rp_pool *pool = rp_check_pool(L, 3);
   if (pool->device->record) rp_error(L, "uploading values: not allowed during capture");
@@ -217,7 +229,9 @@ static int item(lua_State *L) {
   rp_tensor *x = rp_check_tensor(L, 1);
   unsigned char element[8];
   if (rp_tensor_recording(x)) return rp_error(L, "reading values: not allowed during capture");
-  if (rp_tensor_elements(x) != 1) return rp_error(L, "reading the item of a tensor: it has %d elements, not one", (int)rp_tensor_elements(x));
+  if (rp_tensor_elements(x) != 1)
+    return rp_error(L, "reading the item of a tensor: it has %d elements, not one",
+                    (int)rp_tensor_elements(x));
   RP_CALL(L, rp_tensor_read(x, element));
   rp_push_number(L, rp_number_load(rp_dtype_type(x->dtype), element));
   return 1;
@@ -301,7 +315,8 @@ static int expand(lua_State *L) {
 static int slice(lua_State *L) {
   rp_tensor *x = rp_check_tensor(L, 1);
   int dim = check_dim(L, 2, x);
-  int64_t size = x->shape[dim], from = from_end(luaL_checkinteger(L, 3), size), last = from_end(luaL_optinteger(L, 4, -1), size);
+  int64_t size = x->shape[dim], from = from_end(luaL_checkinteger(L, 3), size),
+          last = from_end(luaL_optinteger(L, 4, -1), size);
   rp_check(L, rp_tensor_slice(x, dim, from, last + 1, rp_push_tensor(L)));
   return 1;
 }
@@ -338,7 +353,8 @@ static int row(lua_State *L, rp_tensor *x) {
 static int get(lua_State *L) {
   rp_tensor *x = check_handle(L, 1);
   if (lua_isinteger(L, 2)) return row(L, rp_check_tensor(L, 1));
-  if (lua_type(L, 2) != LUA_TSTRING) return rp_error(L, "indexing a tensor: integer or name expected, got %s", luaL_typename(L, 2));
+  if (lua_type(L, 2) != LUA_TSTRING)
+    return rp_error(L, "indexing a tensor: integer or name expected, got %s", luaL_typename(L, 2));
   if (rp_method(L) && !lua_isnil(L, -1)) return 1;
   const char *key = lua_tostring(L, 2);
   if (strcmp(key, "shape") == 0) return rp_push_shape(L, x->rank, x->shape), 1;
@@ -392,14 +408,27 @@ static int to_string(lua_State *L) {
 }
 
 void rp_bind_tensor(lua_State *L) {
-  static const luaL_Reg functions[] = {{"empty", empty}, {"zeros", zeros}, {"full", full}, {"arange", arange}, {"tensor", tensor}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"empty", empty},   {"zeros", zeros},   {"full", full},
+                                       {"arange", arange}, {"tensor", tensor}, {NULL, NULL}};
   static const luaL_Reg methods[] = {
-      {"totable", totable}, {"item", item},   {"equal", equal},         {"copy", copy},   {"fill", fill},           {"clone", clone},
-      {"to", to},           {"view", view},   {"expand", expand},       {"slice", slice}, {"transpose", transpose}, {"contiguous", contiguous},
-      {"close", close_tensor}, {NULL, NULL},
+      {"totable", totable},
+      {"item", item},
+      {"equal", equal},
+      {"copy", copy},
+      {"fill", fill},
+      {"clone", clone},
+      {"to", to},
+      {"view", view},
+      {"expand", expand},
+      {"slice", slice},
+      {"transpose", transpose},
+      {"contiguous", contiguous},
+      {"close", close_tensor},
+      {NULL, NULL},
   };
-  static const luaL_Reg metamethods[] = {{"__newindex", no_set},   {"__len", length},        {"__tostring", to_string},
-                                         {"__gc", close_tensor}, {"__close", close_tensor}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__newindex", no_set},    {"__len", length},
+                                         {"__tostring", to_string}, {"__gc", close_tensor},
+                                         {"__close", close_tensor}, {NULL, NULL}};
   rp_class(L, class, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

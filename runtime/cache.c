@@ -212,7 +212,9 @@ void rp_cache_examine(rp_fact_fn *tell, void *to) {
   snprintf(path, sizeof path, "%s/prebuilt", rp_home());
   tell_folder(tell, to, "prebuilt", path, 0);
   if (user_path(path, sizeof path)) tell_folder(tell, to, "cache", path, 0700);
-  else tell(to, "cache", NULL, "looking for a cache: none of REPRISE_CACHE, XDG_CACHE_HOME and HOME names a folder");
+  else
+    tell(to, "cache", NULL,
+         "looking for a cache: none of REPRISE_CACHE, XDG_CACHE_HOME and HOME names a folder");
 }
 
 rp_status rp_cache_build(const char *folder, const rp_device_ops *ops, const char *arch,

@@ -14,19 +14,22 @@
 #include "device.h"
 
 /* Where images came from. compiled: runs of a compiler; rebuilt: those of them that replaced a bad entry. */
-typedef struct rp_cache_counts { uint64_t prebuilt, hits, compiled, rebuilt; } rp_cache_counts;
+typedef struct rp_cache_counts {
+  uint64_t prebuilt, hits, compiled, rebuilt;
+} rp_cache_counts;
 
 /* Where kernels/ and prebuilt/ lie; copied. Set once by the front end before the first compile. */
 rp_status rp_home_set(const char *path);
-const char *rp_home(void);                      /* never NULL; "." until set */
+const char *rp_home(void); /* never NULL; "." until set */
 
 /* The image of `source` for a target: from disk, else compiled and stored. Free with rp_image_free. */
 rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_source *source, rp_image *out);
 /* Compiles `source` into folder as a prebuilt entry (key without the compiler). */
-rp_status rp_cache_build(const char *folder, const rp_device_ops *ops, const char *arch, const rp_source *source);
+rp_status rp_cache_build(const char *folder, const rp_device_ops *ops, const char *arch,
+                         const rp_source *source);
 /* The folders "prebuilt" and "cache": how many entries, or why they are not used. For `reprise --doctor`. */
 void rp_cache_examine(rp_fact_fn *tell, void *to);
 void rp_image_free(rp_image *image);
-rp_cache_counts rp_cache_counted(void);         /* of this process */
+rp_cache_counts rp_cache_counted(void); /* of this process */
 
 #endif

@@ -65,7 +65,8 @@ static rp_status run(rp_device *dev, const char *name, int64_t elements, const r
   return rp_launch_kernel(kernel, &how, args);
 }
 
-static int64_t at(const int64_t *list, int rank, int place, int64_t missing) { /* place counts from the last */
+static int64_t at(const int64_t *list, int rank, int place,
+                  int64_t missing) { /* place counts from the last */
   return place < rank ? list[rank - 1 - place] : missing;
 }
 
@@ -97,7 +98,8 @@ static rp_status copy_inner(const rp_tensor *y, const rp_tensor *x, const pair *
 }
 
 static rp_status fill_inner(const rp_tensor *y, const pair *p, uint64_t bits) {
-  rp_actual args[11] = {tensor_arg(y), int_arg((int64_t)rp_dtype_bytes(y->dtype), 4), int_arg((int64_t)bits, 8)};
+  rp_actual args[11] = {tensor_arg(y), int_arg((int64_t)rp_dtype_bytes(y->dtype), 4),
+                        int_arg((int64_t)bits, 8)};
   shape_args(args + 3, p);
   stride_args(args + 7, p->y, p->rank);
   return run(rp_tensor_device(y), "fill", elements(p), args);
@@ -167,12 +169,14 @@ static rp_status check_copy(const rp_tensor *to, const rp_tensor *from) {
   RP_TRY(rp_tensor_usable(to, "copying to a tensor"));
   RP_TRY(rp_tensor_usable(from, "copying from a tensor"));
   if (rp_tensor_device(to) != rp_tensor_device(from))
-    return rp_fail(RP_ARGUMENT, "copying a tensor: it is on %s, the target on %s", rp_tensor_device(from)->name, rp_tensor_device(to)->name);
+    return rp_fail(RP_ARGUMENT, "copying a tensor: it is on %s, the target on %s",
+                   rp_tensor_device(from)->name, rp_tensor_device(to)->name);
   if (!rp_tensor_same_shape(to, from)) {
     char have[128], want[128];
     rp_shape_text(from->rank, from->shape, have, sizeof have);
     rp_shape_text(to->rank, to->shape, want, sizeof want);
-    return rp_fail(RP_ARGUMENT, "copying a tensor of shape %s to one of shape %s: the shapes differ", have, want);
+    return rp_fail(RP_ARGUMENT, "copying a tensor of shape %s to one of shape %s: the shapes differ", have,
+                   want);
   }
   return repeats(to) ? rp_fail(RP_ARGUMENT, "copying to a tensor: its elements repeat (stride 0)") : RP_OK;
 }
@@ -200,7 +204,8 @@ typedef struct batch { /* a launch of copy_many being filled */
 static rp_status flush(batch *b) {
   if (b->count == 0) return RP_OK;
   rp_device *dev = rp_tensor_device(&b->y[0]);
-  for (size_t i = b->count; i < SEGMENTS; i++) b->args[3 * i] = b->args[3 * i + 1] = b->args[3 * i + 2] = (rp_actual){0};
+  for (size_t i = b->count; i < SEGMENTS; i++)
+    b->args[3 * i] = b->args[3 * i + 1] = b->args[3 * i + 2] = (rp_actual){0};
   rp_status status = run(dev, "copy_many", (b->most + 15) / 16, b->args);
   b->count = 0;
   b->most = 0;
@@ -221,7 +226,8 @@ static rp_status add(batch *b, const rp_tensor *to, const rp_tensor *from) {
 rp_status rp_tensor_copy_all(const rp_tensor *to, const rp_tensor *const *from, size_t count) {
   batch b = {0};
   for (size_t i = 0; i < count; i++) {
-    bool plain = to[i].dtype == from[i]->dtype && rp_tensor_packed(to + i) && rp_tensor_packed(from[i]) && !overlap(to + i, from[i]);
+    bool plain = to[i].dtype == from[i]->dtype && rp_tensor_packed(to + i) && rp_tensor_packed(from[i]) &&
+                 !overlap(to + i, from[i]);
     if (!plain) RP_TRY(rp_tensor_copy(to + i, from[i]));
     else if (rp_tensor_elements(to + i)) RP_TRY(add(&b, to + i, from[i]));
   }

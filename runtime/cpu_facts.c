@@ -22,7 +22,8 @@ static void tell_memory(rp_fact_fn *tell, void *to) {
   char text[64];
   size_t free_bytes, total;
   rp_cpu_memory(&free_bytes, &total);
-  snprintf(text, sizeof text, "%.1f of %.1f GiB free", (double)free_bytes / (1 << 30), (double)total / (1 << 30));
+  snprintf(text, sizeof text, "%.1f of %.1f GiB free", (double)free_bytes / (1 << 30),
+           (double)total / (1 << 30));
   tell(to, "memory", text, NULL);
 }
 

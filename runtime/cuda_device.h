@@ -34,10 +34,10 @@ typedef struct rp_cuda_device {
   unsigned slot;                 /* the next to use */
   CUevent *stamps;               /* that tell the time; owned */
   size_t stamp_count, stamp_room;
-  CUresult fault;                /* an error that the context does not recover from, else CUDA_SUCCESS */
-  uint64_t launches;             /* since the device was last idle */
-  char last[48];                 /* the latest of them */
-  char waiting[32];              /* "waiting for cuda:0" */
+  CUresult fault;    /* an error that the context does not recover from, else CUDA_SUCCESS */
+  uint64_t launches; /* since the device was last idle */
+  char last[48];     /* the latest of them */
+  char waiting[32];  /* "waiting for cuda:0" */
 } rp_cuda_device;
 
 static inline rp_cuda_device *rp_cuda_of(rp_device *dev) { return (rp_cuda_device *)dev; }

@@ -27,7 +27,8 @@ static void tell_architectures(rp_fact_fn *tell, void *to) {
   bool known = list && count > 0 && rp_nvrtc.nvrtcGetSupportedArchs(list) == NVRTC_SUCCESS;
   if (known) snprintf(text, sizeof text, "sm_%d to sm_%d", list[0], list[count - 1]);
   rp_free(list);
-  tell(to, "architectures", known ? text : NULL, known ? NULL : "asking NVRTC for its architectures: it names none");
+  tell(to, "architectures", known ? text : NULL,
+       known ? NULL : "asking NVRTC for its architectures: it names none");
 }
 
 void rp_cuda_examine(rp_fact_fn *tell, void *to) {

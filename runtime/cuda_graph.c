@@ -18,7 +18,7 @@ struct rp_exec {
   CUgraphExec handle;
   CUgraphNode *nodes; /* of the graph, in the order of the launches; owned */
   size_t count;
-  size_t bytes; /* of device memory that the driver took for it */
+  size_t bytes;   /* of device memory that the driver took for it */
   char label[40]; /* for the sentence about a fault */
 };
 

@@ -9,7 +9,8 @@
 #include "pool.h"
 #include "program.h"
 
-static const rp_device_ops *const kinds[] = { /* best first */
+static const rp_device_ops *const kinds[] = {
+/* best first */
 #if RP_HAVE_CUDA
     &rp_cuda_ops,
 #endif
@@ -26,7 +27,8 @@ const rp_device_ops *rp_device_kind(const char *kind) {
 int rp_device_count(const char *kind) {
   const rp_device_ops *ops = rp_device_kind(kind);
   if (ops) return ops->count();
-  rp_fail(RP_UNSUPPORTED, "looking for %s devices: this build has none (no CUDA headers when it was built)", kind);
+  rp_fail(RP_UNSUPPORTED, "looking for %s devices: this build has none (no CUDA headers when it was built)",
+          kind);
   return 0;
 }
 
@@ -55,7 +57,8 @@ static rp_status parse(const char *name, const rp_device_ops **ops, int *ordinal
   bool missing = !*ops && strcmp(kind, "cuda") == 0; /* a kind that this build lacks */
   if (!*ops && !missing) return unknown(name);
   if (name[length] && !parse_ordinal(name + length + 1, ordinal)) return unknown(name);
-  return missing ? rp_fail(RP_UNSUPPORTED, "opening device \"%s\": this build has no CUDA device", name) : RP_OK;
+  return missing ? rp_fail(RP_UNSUPPORTED, "opening device \"%s\": this build has no CUDA device", name)
+                 : RP_OK;
 }
 
 static rp_status best(const rp_device_ops **ops) {

@@ -6,18 +6,18 @@
 #ifndef RP_ERR_H
 #define RP_ERR_H
 
-#define RP_STATUSES(X)                                      \
-  X(RP_OK, "ok")                                            \
-  X(RP_NOMEM, "out of memory")                              \
-  X(RP_ARGUMENT, "wrong argument")                          \
-  X(RP_CLOSED, "closed")                                    \
-  X(RP_CAPTURING, "not allowed during capture")             \
-  X(RP_IO, "input or output failed")                        \
-  X(RP_FORMAT, "malformed data")                            \
-  X(RP_COMPILE, "does not compile")                         \
-  X(RP_DEVICE, "the device refused")                        \
-  X(RP_MISSING, "not found")                                \
-  X(RP_UNSUPPORTED, "not supported")                        \
+#define RP_STATUSES(X)                          \
+  X(RP_OK, "ok")                                \
+  X(RP_NOMEM, "out of memory")                  \
+  X(RP_ARGUMENT, "wrong argument")              \
+  X(RP_CLOSED, "closed")                        \
+  X(RP_CAPTURING, "not allowed during capture") \
+  X(RP_IO, "input or output failed")            \
+  X(RP_FORMAT, "malformed data")                \
+  X(RP_COMPILE, "does not compile")             \
+  X(RP_DEVICE, "the device refused")            \
+  X(RP_MISSING, "not found")                    \
+  X(RP_UNSUPPORTED, "not supported")            \
   X(RP_INTERRUPTED, "interrupted")
 
 typedef enum rp_status {
@@ -34,13 +34,13 @@ rp_status rp_fail_in(rp_status status, const char *format, ...) __attribute__((f
 #define rp_fail(status, ...) ((rp_fail)(status, __VA_ARGS__), (status))
 #define rp_fail_in(status, ...) ((rp_fail_in)(status, __VA_ARGS__), (status))
 #endif
-const char *rp_message(void);              /* the last sentence of this thread; never NULL */
+const char *rp_message(void); /* the last sentence of this thread; never NULL */
 const char *rp_status_text(rp_status status);
 
-#define RP_TRY(call)                              \
-  do {                                            \
-    rp_status rp_try_ = (call);                   \
-    if (rp_try_ != RP_OK) return rp_try_;         \
+#define RP_TRY(call)                      \
+  do {                                    \
+    rp_status rp_try_ = (call);           \
+    if (rp_try_ != RP_OK) return rp_try_; \
   } while (0)
 
 #endif

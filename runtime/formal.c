@@ -62,26 +62,18 @@ size_t rp_formal_bytes(const rp_formal *formal) { return formal->pointer ? 8 : r
 
 bool rp_type_takes(rp_type type, rp_dtype dtype) {
   switch (type) {
-  case RP_T_VOID:
-    return true;
-  case RP_T_F32:
-    return dtype == RP_F32;
-  case RP_T_F16:
-    return dtype == RP_F16;
-  case RP_T_BF16:
-    return dtype == RP_BF16;
-  case RP_T_I32:
-  case RP_T_U32:
-    return dtype == RP_I32;
-  case RP_T_I64:
-  case RP_T_U64:
-    return dtype == RP_I64;
-  case RP_T_I8:
-  case RP_T_U8:
-  case RP_T_BOOL:
-    return dtype == RP_U8;
-  default:
-    return false;
+    case RP_T_VOID: return true;
+    case RP_T_F32: return dtype == RP_F32;
+    case RP_T_F16: return dtype == RP_F16;
+    case RP_T_BF16: return dtype == RP_BF16;
+    case RP_T_I32:
+    case RP_T_U32: return dtype == RP_I32;
+    case RP_T_I64:
+    case RP_T_U64: return dtype == RP_I64;
+    case RP_T_I8:
+    case RP_T_U8:
+    case RP_T_BOOL: return dtype == RP_U8;
+    default: return false;
   }
 }
 
@@ -145,21 +137,16 @@ static bool qualifier(rp_token word) {
 
 static rp_status refuse_mark(rp_token token) {
   switch (*token.at) {
-  case '&':
-    return rp_fail(RP_FORMAT, "a reference cannot be passed: write `const T *` or a value");
-  case '[':
-    return rp_fail(RP_FORMAT, "an array cannot be passed: write `T *` or `const T *`");
-  case '=':
-    return rp_fail(RP_FORMAT, "a default argument is not used: a launch gives every argument");
-  case '<':
-    return rp_fail(RP_FORMAT, "a template type cannot be passed: write one of the plain types");
-  case '.':
-    return rp_fail(RP_FORMAT, "a variable number of arguments cannot be passed");
-  case '(':
-    return rp_fail(RP_FORMAT, "function pointers, macros and attributes are not understood in a parameter");
-  default:
-    return rp_fail(RP_FORMAT, "`%.*s` is not understood here: expected `type name`", (int)token.length,
-                   token.at);
+    case '&': return rp_fail(RP_FORMAT, "a reference cannot be passed: write `const T *` or a value");
+    case '[': return rp_fail(RP_FORMAT, "an array cannot be passed: write `T *` or `const T *`");
+    case '=': return rp_fail(RP_FORMAT, "a default argument is not used: a launch gives every argument");
+    case '<': return rp_fail(RP_FORMAT, "a template type cannot be passed: write one of the plain types");
+    case '.': return rp_fail(RP_FORMAT, "a variable number of arguments cannot be passed");
+    case '(':
+      return rp_fail(RP_FORMAT, "function pointers, macros and attributes are not understood in a parameter");
+    default:
+      return rp_fail(RP_FORMAT, "`%.*s` is not understood here: expected `type name`", (int)token.length,
+                     token.at);
   }
 }
 

@@ -13,13 +13,17 @@
 
 static size_t scratch_values(const rp_record *rec) {
   size_t n = 0;
-  for (size_t i = 0; i < rec->value_count; i++) n += rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE;
+  for (size_t i = 0; i < rec->value_count; i++)
+    n += rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE;
   return n;
 }
 
 static rp_life life_of(const rp_record *rec, const rp_value *value) {
   uint32_t end = (uint32_t)rec->node_count - 1;
-  return (rp_life){.bytes = value->bytes ? value->bytes : 1, .first = value->first, .last = value->output ? end : value->last, .output = value->output};
+  return (rp_life){.bytes = value->bytes ? value->bytes : 1,
+                   .first = value->first,
+                   .last = value->output ? end : value->last,
+                   .output = value->output};
 }
 
 static rp_status plan(rp_graph *g) {
@@ -28,11 +32,13 @@ static rp_status plan(rp_graph *g) {
   rp_life *lives = rp_alloc(count * sizeof *lives);
   if (!lives) return RP_NOMEM;
   for (size_t i = 0; i < rec->value_count; i++)
-    if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE) lives[at++] = life_of(rec, rec->values + i);
+    if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE)
+      lives[at++] = life_of(rec, rec->values + i);
   rp_status status = rp_plan_pack(lives, count, RP_PLAN_TRIES, &g->plan);
   at = 0;
   for (size_t i = 0; i < rec->value_count && status == RP_OK; i++)
-    if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE) rec->values[i].offset = lives[at++].offset;
+    if (rec->values[i].place == RP_IN_SCRATCH && rec->values[i].first != RP_NONE)
+      rec->values[i].offset = lives[at++].offset;
   rp_free(lives);
   for (size_t i = 0; i < rec->value_count && status == RP_OK; i++)
     if (rec->values[i].place == RP_IN_SCRATCH) status = rp_pool_part(rec->values[i].block);
@@ -47,7 +53,10 @@ static rp_status plan(rp_graph *g) {
 static uintptr_t planned_address(const rp_graph *g, const rp_value *value) {
   switch (value->place) {
     case RP_IN_BLOCK: return rp_block_address(value->block);
-    case RP_IN_SLOT: return g->input_count > value->input && g->inputs[value->input].block ? rp_tensor_address(g->inputs + value->input) : 0;
+    case RP_IN_SLOT:
+      return g->input_count > value->input && g->inputs[value->input].block
+                 ? rp_tensor_address(g->inputs + value->input)
+                 : 0;
     default: return g->pool->arenas[RP_SCRATCH].base + value->offset;
   }
 }
@@ -70,18 +79,28 @@ rp_launch rp_graph_launch(const rp_graph *g, const rp_node *node, uint64_t *cell
   for (size_t i = 0; i < node->kernel->signature->count; i++, arg++) {
     uintptr_t from = arg->value == RP_NONE ? 0 : address(g, arg);
     if (arg->value != RP_NONE) bytes += arg->to - arg->from;
-    const void *bits = arg->kind == RP_POINTER ? (const void *)&from : arg->kind == RP_PARAM ? (const void *)arg->param->value : arg->scalar;
+    const void *bits = arg->kind == RP_POINTER ? (const void *)&from
+                       : arg->kind == RP_PARAM ? (const void *)arg->param->value
+                                               : arg->scalar;
     memcpy(cells + i, bits, sizeof *cells);
     args[i] = cells + i;
   }
-  return (rp_launch){.function = node->kernel->function, .signature = node->kernel->signature, .grid = node->grid, .block = node->block,
-                     .cluster = node->cluster, .shared = node->shared, .cooperative = node->cooperative, .args = args, .bytes = bytes};
+  return (rp_launch){.function = node->kernel->function,
+                     .signature = node->kernel->signature,
+                     .grid = node->grid,
+                     .block = node->block,
+                     .cluster = node->cluster,
+                     .shared = node->shared,
+                     .cooperative = node->cooperative,
+                     .args = args,
+                     .bytes = bytes};
 }
 
 static rp_status build(rp_graph *g, bool parallel) {
   const rp_record *rec = g->record;
   if (parallel) RP_TRY(rp_graph_edges(g));
-  rp_launch *nodes = rp_alloc(rec->node_count * sizeof *nodes + rec->arg_count * (sizeof(uint64_t) + sizeof(void *)));
+  rp_launch *nodes =
+      rp_alloc(rec->node_count * sizeof *nodes + rec->arg_count * (sizeof(uint64_t) + sizeof(void *)));
   if (!nodes) return RP_NOMEM;
   uint64_t *cells = (uint64_t *)(void *)(nodes + rec->node_count);
   void **args = (void **)(void *)(cells + rec->arg_count);
@@ -105,7 +124,8 @@ static rp_status build(rp_graph *g, bool parallel) {
 void rp_graph_note_params(rp_graph *g) {
   g->param_count = 0;
   for (size_t i = 0; i < g->record->arg_count; i++)
-    if (g->record->args[i].kind == RP_PARAM) g->param_versions[i] = g->record->args[i].param->version, g->param_count++;
+    if (g->record->args[i].kind == RP_PARAM)
+      g->param_versions[i] = g->record->args[i].param->version, g->param_count++;
 }
 
 /* ---- making */
@@ -136,7 +156,8 @@ static rp_status own_output(rp_graph *g, rp_value *value) {
 
 static rp_status own_outputs(rp_graph *g) {
   for (size_t i = 0; i < g->record->value_count; i++)
-    if (g->record->values[i].output && g->record->values[i].place == RP_IN_SCRATCH) RP_TRY(own_output(g, g->record->values + i));
+    if (g->record->values[i].output && g->record->values[i].place == RP_IN_SCRATCH)
+      RP_TRY(own_output(g, g->record->values + i));
   return RP_OK;
 }
 
@@ -146,7 +167,8 @@ static rp_status fill_in(rp_graph *g, const rp_graph_options *o) {
   g->mode = o->mode;
   g->parallel = o->parallel;
   if (g->record->node_count == 0)
-    return rp_fail(RP_CAPTURING, "capturing %s: the function launched nothing, so there is no graph", g->name);
+    return rp_fail(RP_CAPTURING, "capturing %s: the function launched nothing, so there is no graph",
+                   g->name);
   g->param_versions = rp_alloc_zero(g->record->arg_count, sizeof *g->param_versions);
   if (!g->param_versions) return RP_NOMEM;
   if (g->mode == RP_OWN) RP_TRY(own_outputs(g));
@@ -210,7 +232,8 @@ void rp_graph_release(rp_graph *g) {
 bool rp_graph_fits(const rp_graph *g, const rp_tensor *const *inputs, size_t count) {
   if (count != g->input_count) return false;
   for (size_t i = 0; i < count; i++)
-    if (inputs[i]->dtype != g->inputs[i].dtype || !rp_tensor_same_shape(inputs[i], g->inputs + i)) return false;
+    if (inputs[i]->dtype != g->inputs[i].dtype || !rp_tensor_same_shape(inputs[i], g->inputs + i))
+      return false;
   return true;
 }
 
@@ -229,7 +252,8 @@ static rp_status set_params(rp_graph *g, size_t index) {
   uint64_t *versions = g->param_versions + node->first_arg;
   size_t count = node->kernel->signature->count;
   bool changed = false;
-  for (size_t i = 0; i < count; i++) changed |= args[i].kind == RP_PARAM && args[i].param->version != versions[i];
+  for (size_t i = 0; i < count; i++)
+    changed |= args[i].kind == RP_PARAM && args[i].param->version != versions[i];
   if (!changed) return RP_OK;
   RP_TRY(rp_graph_set_node(g, index));
   for (size_t i = 0; i < count; i++)
@@ -245,7 +269,9 @@ static rp_status update_params(rp_graph *g) {
 static bool reads_input(const rp_graph *g, const rp_node *node, size_t input) {
   for (size_t i = 0; i < node->kernel->signature->count; i++) {
     uint32_t value = g->record->args[node->first_arg + i].value;
-    if (value != RP_NONE && g->record->values[value].place == RP_IN_SLOT && g->record->values[value].input == input) return true;
+    if (value != RP_NONE && g->record->values[value].place == RP_IN_SLOT &&
+        g->record->values[value].input == input)
+      return true;
   }
   return false;
 }
@@ -293,7 +319,8 @@ static rp_status fill_slots(rp_graph *g, const rp_tensor *const *inputs) {
 /* An input that is in its place already may have gone stale since: nothing reads it. */
 static rp_status check_inputs(const rp_graph *g, const rp_tensor *const *inputs) {
   for (size_t i = 0; i < g->input_count; i++)
-    if (!inputs[i]->block || !rp_slot_holds(g->inputs[i].block, inputs[i])) RP_TRY(rp_tensor_usable(inputs[i], "passing a tensor to a graph"));
+    if (!inputs[i]->block || !rp_slot_holds(g->inputs[i].block, inputs[i]))
+      RP_TRY(rp_tensor_usable(inputs[i], "passing a tensor to a graph"));
   return RP_OK;
 }
 
@@ -347,7 +374,8 @@ rp_status rp_graph_output(rp_graph *g, size_t index, const rp_tensor *sibling, r
   if (output->value == RP_NONE) return *out = rp_tensor_share(&output->tensor), RP_OK;
   const rp_value *value = g->record->values + output->value;
   rp_tensor x = output->tensor;
-  RP_TRY(rp_pool_output(g->pool, value->offset, value->bytes, value->place == RP_IN_BLOCK ? value->block : NULL, g->origin, &x.block));
+  RP_TRY(rp_pool_output(g->pool, value->offset, value->bytes,
+                        value->place == RP_IN_BLOCK ? value->block : NULL, g->origin, &x.block));
   x.block->apart = rp_apart_retain(value->block->apart);
   rp_status status = g->mode == RP_COPY ? copy_of(&x) : RP_OK;
   if (status != RP_OK) return rp_tensor_close(&x), status;
@@ -378,7 +406,8 @@ rp_status rp_graph_edges(rp_graph *g) {
   rp_touch *touches = rp_alloc(g->record->arg_count * sizeof *touches);
   if (!touches) return RP_NOMEM;
   size_t count = touches_of(g, touches);
-  rp_status status = rp_plan_edges(touches, count, (uint32_t)g->record->node_count, &g->edges, &g->edge_count);
+  rp_status status =
+      rp_plan_edges(touches, count, (uint32_t)g->record->node_count, &g->edges, &g->edge_count);
   rp_free(touches);
   g->edges_known = status == RP_OK;
   return status;

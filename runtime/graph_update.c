@@ -8,26 +8,29 @@
 /* ---- comparing: may the new record use the old one's plan and executable? */
 
 static bool same_value(const rp_value *a, const rp_value *b) {
-  return a->place == b->place && a->output == b->output && a->first == b->first && a->last == b->last && a->bytes == b->bytes &&
-         a->input == b->input;
+  return a->place == b->place && a->output == b->output && a->first == b->first && a->last == b->last &&
+         a->bytes == b->bytes && a->input == b->input;
 }
 
 static bool same_arg(const rp_arg *a, const rp_arg *b) {
-  return a->kind == b->kind && a->access == b->access && a->value == b->value && a->from == b->from && a->to == b->to;
+  return a->kind == b->kind && a->access == b->access && a->value == b->value && a->from == b->from &&
+         a->to == b->to;
 }
 
 static bool same_output(const rp_output *a, const rp_output *b) {
   const rp_tensor *x = &a->tensor, *y = &b->tensor;
-  return a->value == b->value && a->value != RP_NONE && x->offset == y->offset && x->dtype == y->dtype && rp_tensor_same_shape(x, y) &&
-         memcmp(x->stride, y->stride, (size_t)x->rank * sizeof *x->stride) == 0;
+  return a->value == b->value && a->value != RP_NONE && x->offset == y->offset && x->dtype == y->dtype &&
+         rp_tensor_same_shape(x, y) && memcmp(x->stride, y->stride, (size_t)x->rank * sizeof *x->stride) == 0;
 }
 
 static bool same_node(const rp_node *a, const rp_node *b) {
-  return a->kernel == b->kernel && a->cooperative == b->cooperative && memcmp(&a->cluster, &b->cluster, sizeof a->cluster) == 0;
+  return a->kernel == b->kernel && a->cooperative == b->cooperative &&
+         memcmp(&a->cluster, &b->cluster, sizeof a->cluster) == 0;
 }
 
 static bool alike(const rp_record *a, const rp_record *b) {
-  bool same = a->value_count == b->value_count && a->arg_count == b->arg_count && a->node_count == b->node_count && a->output_count == b->output_count;
+  bool same = a->value_count == b->value_count && a->arg_count == b->arg_count &&
+              a->node_count == b->node_count && a->output_count == b->output_count;
   for (size_t i = 0; same && i < a->value_count; i++) same = same_value(a->values + i, b->values + i);
   for (size_t i = 0; same && i < a->arg_count; i++) same = same_arg(a->args + i, b->args + i);
   for (size_t i = 0; same && i < a->node_count; i++) same = same_node(a->nodes + i, b->nodes + i);
@@ -85,7 +88,8 @@ static rp_status rebuild(rp_graph *g, rp_record *rec) {
 }
 
 rp_status rp_graph_update(rp_graph *g, rp_record *rec, bool *patched) {
-  if (g->closed) return rp_record_free(rec), rp_fail(RP_CLOSED, "updating %s: the graph was closed meanwhile", g->name);
+  if (g->closed)
+    return rp_record_free(rec), rp_fail(RP_CLOSED, "updating %s: the graph was closed meanwhile", g->name);
   *patched = !g->parallel && g->mode != RP_OWN && alike(g->record, rec);
   return *patched ? patch(g, rec) : rebuild(g, rec);
 }

@@ -3,7 +3,9 @@
 
 #include "mem.h"
 
-typedef struct slot { unsigned first, second; } slot;
+typedef struct slot {
+  unsigned first, second;
+} slot;
 
 /* The class whose extents are at least as large as its lower bound: class(bytes) holds an extent of `bytes`. */
 static slot class_of(size_t units) {
@@ -40,7 +42,7 @@ static void unlink_free(rp_heap *heap, rp_extent *extent) {
   else *list = extent->next;
   if (extent->next) extent->next->previous = extent->previous;
   if (*list) return;
-  heap->second_bits[s.first] &= (uint8_t)~(1u << s.second);
+  heap->second_bits[s.first] &= (uint8_t) ~(1u << s.second);
   if (!heap->second_bits[s.first]) heap->first_bits &= ~(1ull << s.first);
 }
 
@@ -120,7 +122,8 @@ static rp_status append(rp_heap *heap, size_t bytes, rp_extent **out) {
   rp_extent *last = heap->last, *grown = last && !last->taken ? last : NULL;
   size_t have = grown ? grown->bytes : 0;
   if (bytes > heap->limit || heap->end - have > heap->limit - bytes)
-    return rp_fail(RP_NOMEM, "taking %zu bytes of a zone of %zu bytes, %zu of them taken: no room", bytes, heap->limit, taken(heap));
+    return rp_fail(RP_NOMEM, "taking %zu bytes of a zone of %zu bytes, %zu of them taken: no room", bytes,
+                   heap->limit, taken(heap));
   if (grown) {
     unlink_free(heap, grown);
     grown->bytes = bytes;
@@ -138,9 +141,11 @@ static rp_status append(rp_heap *heap, size_t bytes, rp_extent **out) {
 void rp_heap_open(rp_heap *heap, size_t limit) { *heap = (rp_heap){.limit = limit}; }
 
 rp_status rp_heap_take(rp_heap *heap, size_t bytes, rp_extent **out) {
-  if (bytes > SIZE_MAX / 2) return rp_fail(RP_NOMEM, "taking %zu bytes: more than there are addresses", bytes);
+  if (bytes > SIZE_MAX / 2)
+    return rp_fail(RP_NOMEM, "taking %zu bytes: more than there are addresses", bytes);
   size_t units = bytes ? (bytes + RP_ALIGN - 1) / RP_ALIGN : 1;
-  rp_extent *extent = find(heap, units), *node = extent && extent->bytes > units * RP_ALIGN ? new_node(heap) : NULL;
+  rp_extent *extent = find(heap, units),
+            *node = extent && extent->bytes > units * RP_ALIGN ? new_node(heap) : NULL;
   if (node) {
     cut(heap, extent, units * RP_ALIGN, node);
     extent = node;

@@ -20,16 +20,16 @@ enum { RP_ALIGN = 256, RP_HEAP_FIRST = 40, RP_HEAP_SECOND = 8 };
 typedef struct rp_extent rp_extent;
 struct rp_extent {
   size_t offset, bytes;
-  rp_extent *before, *after;      /* neighbours in the range */
-  rp_extent *previous, *next;     /* in the free list; `next` also in the list of spare nodes */
+  rp_extent *before, *after;  /* neighbours in the range */
+  rp_extent *previous, *next; /* in the free list; `next` also in the list of spare nodes */
   bool taken;
 };
 
 typedef struct rp_heap {
-  rp_extent *last;                /* the extent that ends at `end` */
-  rp_extent *spare;               /* nodes to use again */
-  size_t end;                     /* bytes: one past the last extent ever made */
-  size_t limit;                   /* bytes: end may not pass this */
+  rp_extent *last;  /* the extent that ends at `end` */
+  rp_extent *spare; /* nodes to use again */
+  size_t end;       /* bytes: one past the last extent ever made */
+  size_t limit;     /* bytes: end may not pass this */
   uint64_t first_bits;
   uint8_t second_bits[RP_HEAP_FIRST];
   rp_extent *lists[RP_HEAP_FIRST][RP_HEAP_SECOND];

@@ -60,7 +60,8 @@ static rp_status find_from_file(void) {
     int length = snprintf(shared, sizeof shared, "%s/share/reprise", folder);
     if (length < PATH_MAX && holds_lua(shared)) return rp_home_set(shared);
   }
-  return holds_lua(RP_INSTALLED) ? rp_home_set(RP_INSTALLED) : RP_OK; /* LuaRocks parts core.so from the rest */
+  return holds_lua(RP_INSTALLED) ? rp_home_set(RP_INSTALLED)
+                                 : RP_OK; /* LuaRocks parts core.so from the rest */
 }
 
 rp_status rp_home_find(void) {
@@ -68,7 +69,8 @@ rp_status rp_home_find(void) {
   if (done) return RP_OK;
   const char *named = getenv("REPRISE_HOME");
   bool given = named && *named;
-  if (given && !holds_lua(named)) return rp_fail(RP_MISSING, "REPRISE_HOME: %s: holds no lua/reprise/init.lua", named);
+  if (given && !holds_lua(named))
+    return rp_fail(RP_MISSING, "REPRISE_HOME: %s: holds no lua/reprise/init.lua", named);
   RP_TRY(given ? rp_home_set(named) : find_from_file());
   done = true;
   return RP_OK;

@@ -2,10 +2,10 @@
 #ifndef RP_INTERRUPT_H
 #define RP_INTERRUPT_H
 
-#include <signal.h>
 #include "err.h"
+#include <signal.h>
 
-extern volatile sig_atomic_t rp_interrupts;        /* SIGINTs not yet answered */
+extern volatile sig_atomic_t rp_interrupts; /* SIGINTs not yet answered */
 
 /* RP_INTERRUPTED, with the sentence "interrupted while <doing>", when one is pending; else RP_OK. */
 rp_status rp_interrupt_check(const char *doing);

@@ -12,8 +12,8 @@ enum { ARGS = RP_MOST_PARAMETERS };
 
 void rp_formal_text(const rp_signature *signature, size_t index, char *out, size_t room) {
   const rp_formal *f = signature->formals + index;
-  snprintf(out, room, "argument %zu (%s%s %s%s)", index + 1, f->pointer && f->constant ? "const " : "", rp_type_name(f->type),
-           f->pointer ? "*" : "", f->name);
+  snprintf(out, room, "argument %zu (%s%s %s%s)", index + 1, f->pointer && f->constant ? "const " : "",
+           rp_type_name(f->type), f->pointer ? "*" : "", f->name);
 }
 
 static rp_status bad(const rp_kernel *kernel, size_t index, const char *why) {
@@ -30,7 +30,8 @@ static rp_status check_tensor(const rp_kernel *kernel, size_t index, const rp_te
   RP_TRY(rp_tensor_usable(x, doing));
   if (rp_tensor_device(x) != kernel->program->device) {
     char why[96];
-    snprintf(why, sizeof why, "the tensor is on %s, the kernel on %s", rp_tensor_device(x)->name, kernel->program->device->name);
+    snprintf(why, sizeof why, "the tensor is on %s, the kernel on %s", rp_tensor_device(x)->name,
+             kernel->program->device->name);
     return bad(kernel, index, why);
   }
   if (!rp_type_takes(formal->type, x->dtype)) {
@@ -38,13 +39,16 @@ static rp_status check_tensor(const rp_kernel *kernel, size_t index, const rp_te
     snprintf(why, sizeof why, "a tensor of %s does not fit", rp_dtype_name(x->dtype));
     return bad(kernel, index, why);
   }
-  if (formal->type != RP_T_VOID && !rp_tensor_packed(x)) return bad(kernel, index, "the tensor is a view with gaps or of another order: clone it first");
+  if (formal->type != RP_T_VOID && !rp_tensor_packed(x))
+    return bad(kernel, index, "the tensor is a view with gaps or of another order: clone it first");
   return RP_OK;
 }
 
 static rp_status check_param(const rp_kernel *kernel, size_t index, const rp_param *param) {
   const rp_formal *formal = kernel->signature->formals + index;
-  if (!formal->pointer && rp_type_kind(param->type) == rp_type_kind(formal->type) && rp_type_bytes(param->type) == rp_type_bytes(formal->type)) return RP_OK;
+  if (!formal->pointer && rp_type_kind(param->type) == rp_type_kind(formal->type) &&
+      rp_type_bytes(param->type) == rp_type_bytes(formal->type))
+    return RP_OK;
   char why[96];
   snprintf(why, sizeof why, "a parameter of type %s does not fit", rp_type_name(param->type));
   return bad(kernel, index, why);
@@ -52,7 +56,9 @@ static rp_status check_param(const rp_kernel *kernel, size_t index, const rp_par
 
 static rp_status check(const rp_kernel *kernel, const rp_actual *args) {
   size_t count = kernel->signature->count;
-  if (count > ARGS) return rp_fail(RP_UNSUPPORTED, "launching %s: it has %zu parameters, at most %d are possible", kernel->signature->name, count, ARGS);
+  if (count > ARGS)
+    return rp_fail(RP_UNSUPPORTED, "launching %s: it has %zu parameters, at most %d are possible",
+                   kernel->signature->name, count, ARGS);
   for (size_t i = 0; i < count; i++) {
     if (args[i].tensor) RP_TRY(check_tensor(kernel, i, args[i].tensor));
     if (args[i].param) RP_TRY(check_param(kernel, i, args[i].param));
@@ -74,8 +80,15 @@ static rp_status start(const rp_kernel *kernel, const rp_geometry *how, const rp
     const void *value = args[i].param ? (const void *)args[i].param->value : (const void *)args[i].scalar;
     values[i] = signature->formals[i].pointer ? (void *)&address[i] : (void *)(uintptr_t)value;
   }
-  rp_launch launch = {.function = kernel->function, .signature = signature, .grid = how->grid, .block = how->block,
-                      .cluster = how->cluster, .shared = how->shared, .cooperative = how->cooperative, .args = values, .bytes = bytes};
+  rp_launch launch = {.function = kernel->function,
+                      .signature = signature,
+                      .grid = how->grid,
+                      .block = how->block,
+                      .cluster = how->cluster,
+                      .shared = how->shared,
+                      .cooperative = how->cooperative,
+                      .args = values,
+                      .bytes = bytes};
   rp_status status = dev->history ? rp_history_launch(dev->history, &launch) : dev->ops->launch(dev, &launch);
   for (size_t i = 0; i < signature->count; i++) /* also when it was broken off: then some bytes are new */
     if (args[i].tensor && !signature->formals[i].constant) rp_tensor_touched(args[i].tensor);

@@ -10,24 +10,24 @@
 
 enum { RP_MOST_PARAMETERS = 64 }; /* of a kernel that is launched */
 
-typedef struct rp_param {   /* a scalar that can be set between replays */
+typedef struct rp_param { /* a scalar that can be set between replays */
   rp_type type;
-  unsigned char value[8];   /* of `type`, from the first byte */
-  uint64_t version;         /* one more at every set */
+  unsigned char value[8]; /* of `type`, from the first byte */
+  uint64_t version;       /* one more at every set */
   uint32_t count;
 } rp_param;
 
-typedef struct rp_actual {  /* one argument */
-  const rp_tensor *tensor;  /* pointer formals; NULL is the null pointer */
-  rp_param *param;          /* value formals; NULL: the bytes in `scalar` */
+typedef struct rp_actual { /* one argument */
+  const rp_tensor *tensor; /* pointer formals; NULL is the null pointer */
+  rp_param *param;         /* value formals; NULL: the bytes in `scalar` */
   unsigned char scalar[8];
 } rp_actual;
 
 typedef struct rp_geometry {
   rp_dims grid, block, cluster;
-  uint32_t shared;          /* bytes of dynamic shared memory */
+  uint32_t shared; /* bytes of dynamic shared memory */
   bool cooperative;
-  const char *where;        /* "step.lua:12", for messages and the manifest; NULL: unknown */
+  const char *where; /* "step.lua:12", for messages and the manifest; NULL: unknown */
 } rp_geometry;
 
 /* `args` has one entry a formal. Messages name the argument: "argument 2 (const float *x): ...". */

@@ -26,8 +26,9 @@ uint16_t rp_f32_to_f16(float x) {
   uint32_t u = bits_of(x), sign = u >> 16 & 0x8000, m = u & 0x7fffffff;
   if (m > 0x7f800000) return (uint16_t)(sign | 0x7e00);
   if (m >= 0x47800000) return (uint16_t)(sign | 0x7c00); /* 65536 and more */
-  if (m >= 0x38800000) return (uint16_t)(sign | round_off(m - 0x38000000, 13)); /* normal; may round up to infinity */
-  unsigned shift = 126 - (m >> 23); /* subnormal: the fraction in units of 2^-24 */
+  if (m >= 0x38800000)
+    return (uint16_t)(sign | round_off(m - 0x38000000, 13)); /* normal; may round up to infinity */
+  unsigned shift = 126 - (m >> 23);                          /* subnormal: the fraction in units of 2^-24 */
   return shift > 24 ? (uint16_t)sign : (uint16_t)(sign | round_off((m & 0x7fffff) | 0x800000, shift));
 }
 
@@ -67,7 +68,8 @@ static bool is_upper_half(rp_type type, rp_number number) {
 }
 
 static rp_status check_range(int64_t value, size_t bytes, bool is_signed) {
-  int64_t most = bytes == 8 ? INT64_MAX : (INT64_C(1) << (8 * bytes - is_signed)) - 1, least = is_signed ? -most - 1 : 0;
+  int64_t most = bytes == 8 ? INT64_MAX : (INT64_C(1) << (8 * bytes - is_signed)) - 1,
+          least = is_signed ? -most - 1 : 0;
   if (!is_signed && value < 0) return rp_fail(RP_ARGUMENT, "%lld is negative", (long long)value);
   if (value < least || value > most)
     return rp_fail(RP_ARGUMENT, "%lld does not fit into %zu bits", (long long)value, 8 * bytes);
@@ -79,7 +81,8 @@ static rp_status store_integer(rp_type type, rp_number number, void *out) {
   size_t bytes = rp_type_bytes(type);
   if (is_upper_half(type, number)) return memcpy(out, &(uint64_t){(uint64_t)number.real}, bytes), RP_OK;
   RP_TRY(as_integer(number, &value));
-  if (type == RP_T_BOOL && value & ~INT64_C(1)) return rp_fail(RP_ARGUMENT, "%lld is not 0 or 1", (long long)value);
+  if (type == RP_T_BOOL && value & ~INT64_C(1))
+    return rp_fail(RP_ARGUMENT, "%lld is not 0 or 1", (long long)value);
   RP_TRY(check_range(value, bytes, rp_type_kind(type) == 'i'));
   memcpy(out, &value, bytes); /* little-endian */
   return RP_OK;
@@ -100,8 +103,10 @@ static rp_status store_float(rp_type type, rp_number number, void *out) {
   float narrow = (float)value;
   if (type == RP_T_F64) return memcpy(out, &value, sizeof value), RP_OK;
   if (isfinite(value) && isinf(narrow)) return too_large(value);
-  if (type == RP_T_F16) return store_half(value, rp_f32_to_f16(narrow), rp_f16_to_f32(rp_f32_to_f16(narrow)), out);
-  if (type == RP_T_BF16) return store_half(value, rp_f32_to_bf16(narrow), rp_bf16_to_f32(rp_f32_to_bf16(narrow)), out);
+  if (type == RP_T_F16)
+    return store_half(value, rp_f32_to_f16(narrow), rp_f16_to_f32(rp_f32_to_f16(narrow)), out);
+  if (type == RP_T_BF16)
+    return store_half(value, rp_f32_to_bf16(narrow), rp_bf16_to_f32(rp_f32_to_bf16(narrow)), out);
   return memcpy(out, &narrow, sizeof narrow), RP_OK;
 }
 

@@ -8,7 +8,7 @@
 
 #include "signature.h"
 
-typedef struct rp_number {   /* as Lua has them: an integer or a float */
+typedef struct rp_number { /* as Lua has them: an integer or a float */
   bool is_integer;
   int64_t integer;
   double real;

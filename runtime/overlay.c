@@ -24,11 +24,13 @@ void rp_origin_release(rp_origin *origin) {
 }
 
 rp_status rp_overlay_reserve(rp_overlay *overlay) {
-  return rp_grow(&overlay->covers, &overlay->room, overlay->count + 1, sizeof *overlay->covers) ? RP_OK : RP_NOMEM;
+  return rp_grow(&overlay->covers, &overlay->room, overlay->count + 1, sizeof *overlay->covers) ? RP_OK
+                                                                                                : RP_NOMEM;
 }
 
 void rp_overlay_cover(rp_overlay *overlay, uint64_t clock, size_t peak, rp_origin *origin) {
-  while (overlay->count && overlay->covers[overlay->count - 1].peak <= peak) rp_origin_release(overlay->covers[--overlay->count].origin);
+  while (overlay->count && overlay->covers[overlay->count - 1].peak <= peak)
+    rp_origin_release(overlay->covers[--overlay->count].origin);
   overlay->covers[overlay->count++] = (rp_cover){clock, origin->replays, peak, rp_origin_retain(origin)};
 }
 

@@ -25,10 +25,10 @@ typedef struct rp_origin { /* the graph that an output came from; outlives the g
   size_t kept;             /* bytes of scratch that outlive the graph, for its outputs */
 } rp_origin;
 
-typedef struct rp_cover {  /* one replay */
+typedef struct rp_cover { /* one replay */
   uint64_t clock, replay;
   size_t peak;
-  rp_origin *origin;       /* counted */
+  rp_origin *origin; /* counted */
 } rp_cover;
 
 typedef struct rp_overlay {

@@ -10,16 +10,18 @@
 
 typedef struct search {
   rp_life *lives;
-  size_t count, fixed;     /* the first `fixed` of each order are the outputs */
-  uint32_t *order, *best;  /* indices of lives */
-  uint32_t *done;          /* placed so far, by offset */
-  size_t *offsets;         /* of the lives, as `best` places them */
+  size_t count, fixed;    /* the first `fixed` of each order are the outputs */
+  uint32_t *order, *best; /* indices of lives */
+  uint32_t *done;         /* placed so far, by offset */
+  size_t *offsets;        /* of the lives, as `best` places them */
   uint64_t random;
 } search;
 
 /* ---- placing one order */
 
-static bool together(const rp_life *a, const rp_life *b) { return a->first <= b->last && b->first <= a->last; }
+static bool together(const rp_life *a, const rp_life *b) {
+  return a->first <= b->last && b->first <= a->last;
+}
 
 static size_t lowest_gap(const search *s, size_t placed, const rp_life *life) {
   size_t at = 0;
@@ -56,7 +58,9 @@ typedef uint64_t weight(const rp_life *life); /* larger comes first */
 
 static uint64_t by_size(const rp_life *life) { return life->bytes; }
 static uint64_t by_length(const rp_life *life) { return life->last - life->first; }
-static uint64_t by_area(const rp_life *life) { return (uint64_t)life->bytes * (life->last - life->first + 1); }
+static uint64_t by_area(const rp_life *life) {
+  return (uint64_t)life->bytes * (life->last - life->first + 1);
+}
 static uint64_t by_start(const rp_life *life) { return UINT32_MAX - life->first; }
 
 static _Thread_local const search *sorting;
@@ -148,7 +152,8 @@ static rp_status lower_bound(const rp_life *lives, size_t count, size_t *out) {
   for (size_t i = 0; i < count; i++) end = lives[i].last + 1 > end ? lives[i].last + 1 : end;
   size_t *change = rp_alloc_zero((size_t)end + 1, sizeof *change); /* wraps around: sums stay right */
   if (!change) return RP_NOMEM;
-  for (size_t i = 0; i < count; i++) change[lives[i].first] += lives[i].bytes, change[lives[i].last + 1] -= lives[i].bytes;
+  for (size_t i = 0; i < count; i++)
+    change[lives[i].first] += lives[i].bytes, change[lives[i].last + 1] -= lives[i].bytes;
   size_t alive = 0, most = 0;
   for (uint32_t n = 0; n < end; n++) {
     alive += change[n];
@@ -183,16 +188,23 @@ rp_status rp_plan_pack(rp_life *lives, size_t count, uint32_t tries, rp_plan *ou
 
 /* ---- edges */
 
-typedef struct reach { size_t words; uint64_t *bits; } reach; /* bits[n]: every node that n runs after */
+typedef struct reach {
+  size_t words;
+  uint64_t *bits;
+} reach; /* bits[n]: every node that n runs after */
 
-static bool reaches(const reach *r, uint32_t from, uint32_t to) { return r->bits[to * r->words + from / 64] >> (from & 63) & 1; }
+static bool reaches(const reach *r, uint32_t from, uint32_t to) {
+  return r->bits[to * r->words + from / 64] >> (from & 63) & 1;
+}
 
 static void follow(reach *r, uint32_t from, uint32_t to) {
   for (size_t w = 0; w < r->words; w++) r->bits[to * r->words + w] |= r->bits[from * r->words + w];
   r->bits[to * r->words + from / 64] |= 1ull << (from & 63);
 }
 
-static bool conflict(const rp_touch *a, const rp_touch *b) { return (a->writes || b->writes) && a->from < b->to && b->from < a->to; }
+static bool conflict(const rp_touch *a, const rp_touch *b) {
+  return (a->writes || b->writes) && a->from < b->to && b->from < a->to;
+}
 
 /* Does a touch of `node` (they start at `at`) conflict with one of `earlier`? */
 static bool depends(const rp_touch *touches, size_t count, size_t at, size_t earlier) {
@@ -202,7 +214,10 @@ static bool depends(const rp_touch *touches, size_t count, size_t at, size_t ear
   return false;
 }
 
-typedef struct edge_list { rp_edge *edges; size_t count, room; } edge_list;
+typedef struct edge_list {
+  rp_edge *edges;
+  size_t count, room;
+} edge_list;
 
 /* Looks back from the node that starts at `at`, nearest first: what is reached already needs no edge. */
 static rp_status look_back(const rp_touch *touches, size_t count, size_t at, reach *r, edge_list *list) {
@@ -217,7 +232,8 @@ static rp_status look_back(const rp_touch *touches, size_t count, size_t at, rea
   return RP_OK;
 }
 
-rp_status rp_plan_edges(const rp_touch *touches, size_t count, uint32_t nodes, rp_edge **edges, size_t *edge_count) {
+rp_status rp_plan_edges(const rp_touch *touches, size_t count, uint32_t nodes, rp_edge **edges,
+                        size_t *edge_count) {
   reach r = {.words = (nodes + 63) / 64};
   edge_list list = {0};
   r.bits = rp_alloc_zero(r.words * nodes, sizeof *r.bits);

@@ -8,7 +8,8 @@
 #include "mem.h"
 #include "slot.h"
 
-static const size_t wish[RP_ZONES] = {(size_t)256 << 30, (size_t)64 << 30, (size_t)64 << 30}; /* bytes of addresses */
+static const size_t wish[RP_ZONES] = {(size_t)256 << 30, (size_t)64 << 30,
+                                      (size_t)64 << 30}; /* bytes of addresses */
 
 const char *rp_zone_name(rp_zone zone) {
   static const char *const names[] = {"tensors", "slots", "scratch"};
@@ -119,17 +120,23 @@ static inline void account(rp_pool *pool, rp_zone zone, size_t now) {
 }
 
 void rp_pool_figures(rp_pool *pool, rp_figures *out) {
-  *out = (rp_figures){.blocks = pool->live_blocks, .graphs = pool->plan_count, .limit = pool->limit == SIZE_MAX ? 0 : pool->limit,
-                      .executables = pool->executables, .copied = pool->copied, .skipped = pool->skipped};
+  *out = (rp_figures){.blocks = pool->live_blocks,
+                      .graphs = pool->plan_count,
+                      .limit = pool->limit == SIZE_MAX ? 0 : pool->limit,
+                      .executables = pool->executables,
+                      .copied = pool->copied,
+                      .skipped = pool->skipped};
   for (int z = 0; z < RP_ZONES; z++) {
-    out->zones[z] = (rp_zone_figures){pool->allocated[z], pool->arenas[z].committed, pool->peak[z], pool->arenas[z].peak};
+    out->zones[z] =
+        (rp_zone_figures){pool->allocated[z], pool->arenas[z].committed, pool->peak[z], pool->arenas[z].peak};
     out->all.reserved += pool->arenas[z].committed;
   }
   out->all.allocated = pool->allocated_all;
   out->all.peak_allocated = pool->peak_all;
   out->all.peak_reserved = pool->peak_reserved_all;
   size_t free_bytes = 0, total = 0;
-  if (pool->device->ops->memory(pool->device, &free_bytes, &total) == RP_OK) out->device_used = total - free_bytes;
+  if (pool->device->ops->memory(pool->device, &free_bytes, &total) == RP_OK)
+    out->device_used = total - free_bytes;
 }
 
 /* ---- blocks */
@@ -154,7 +161,8 @@ static inline rp_block *new_block(rp_pool *pool, rp_zone zone, rp_block_state st
 
 static void drop_output(rp_block *block) {
   rp_origin *origin = block->origin;
-  if (!block->base && --origin->outputs == 0 && origin->kept) rp_pool_unplan(block->pool, origin->kept), origin->kept = 0;
+  if (!block->base && --origin->outputs == 0 && origin->kept)
+    rp_pool_unplan(block->pool, origin->kept), origin->kept = 0;
   rp_origin_release(origin);
 }
 
@@ -199,14 +207,18 @@ static rp_status describe_full(rp_pool *pool, rp_zone zone, size_t bytes) {
   rp_pool_figures(pool, &f);
   pool->device->ops->memory(pool->device, &free_bytes, &total);
   if (f.limit) snprintf(limit, sizeof limit, " of at most %zu", f.limit);
-  return rp_fail(RP_NOMEM, "taking %zu bytes in zone %s of %s: %s (pool: %zu bytes allocated, %zu reserved%s; device: %zu of %zu free)", bytes,
-                 rp_zone_name(zone), pool->device->name, why, f.all.allocated, f.all.reserved, limit, free_bytes, total);
+  return rp_fail(RP_NOMEM,
+                 "taking %zu bytes in zone %s of %s: %s (pool: %zu bytes allocated, %zu reserved%s; device: "
+                 "%zu of %zu free)",
+                 bytes, rp_zone_name(zone), pool->device->name, why, f.all.allocated, f.all.reserved, limit,
+                 free_bytes, total);
 }
 
 /* Puts memory behind [from, to) of a zone, within the limit. */
 static rp_status commit(rp_pool *pool, rp_zone zone, size_t from, size_t to) {
   size_t reserved = 0, more = rp_arena_missing(&pool->arenas[zone], from, to);
-  if (!more) return rp_arena_commit(&pool->arenas[zone], from, to); /* refuses what lies beyond its addresses */
+  if (!more)
+    return rp_arena_commit(&pool->arenas[zone], from, to); /* refuses what lies beyond its addresses */
   for (int z = 0; z < RP_ZONES; z++) reserved += pool->arenas[z].committed;
   if (more > pool->limit || reserved > pool->limit - more)
     return rp_fail(RP_NOMEM, "%zu more bytes do not fit into the limit", more);
@@ -219,7 +231,8 @@ static rp_status back(rp_pool *pool, rp_zone zone, size_t from, size_t to) {
   rp_status status = commit(pool, zone, from, to);
   if (status == RP_OK) return RP_OK;
   size_t freed = 0;
-  if (rp_pool_trim(pool, &freed) == RP_OK && (freed || pool->device->ops->trim)) status = commit(pool, zone, from, to);
+  if (rp_pool_trim(pool, &freed) == RP_OK && (freed || pool->device->ops->trim))
+    status = commit(pool, zone, from, to);
   return status == RP_OK ? RP_OK : describe_full(pool, zone, to - from);
 }
 
@@ -280,9 +293,12 @@ rp_status rp_pool_promise(rp_pool *pool, size_t bytes, uint32_t value, rp_block 
   return RP_OK;
 }
 
-rp_status rp_pool_slot_block(rp_pool *pool, size_t bytes, rp_block **out) { return take(pool, RP_SLOTS, bytes, out); }
+rp_status rp_pool_slot_block(rp_pool *pool, size_t bytes, rp_block **out) {
+  return take(pool, RP_SLOTS, bytes, out);
+}
 
-rp_status rp_pool_output(rp_pool *pool, size_t offset, size_t bytes, rp_block *base, rp_origin *origin, rp_block **out) {
+rp_status rp_pool_output(rp_pool *pool, size_t offset, size_t bytes, rp_block *base, rp_origin *origin,
+                         rp_block **out) {
   rp_block *block = new_block(pool, base ? RP_TENSORS : RP_SCRATCH, RP_LIVE, bytes);
   if (!block) return RP_NOMEM;
   block->offset = base ? base->offset : offset;
@@ -335,7 +351,8 @@ rp_status rp_pool_trim(rp_pool *pool, size_t *freed) {
   rp_device *dev = pool->device;
   size_t before = 0, after = 0;
   *freed = 0;
-  if (dev->record) return rp_fail(RP_CAPTURING, "trimming the pool of %s: not allowed during capture", dev->name);
+  if (dev->record)
+    return rp_fail(RP_CAPTURING, "trimming the pool of %s: not allowed during capture", dev->name);
   RP_TRY(dev->ops->synchronize(dev));
   for (int z = 0; z < RP_ZONES; z++) before += pool->arenas[z].committed;
   RP_TRY(trim_heap(pool, RP_TENSORS));
@@ -356,14 +373,18 @@ void rp_pool_replayed(rp_pool *pool, size_t peak, rp_origin *origin) {
 }
 
 static rp_status stale(const rp_block *block, const char *doing, const char *name, uint64_t replay) {
-  return rp_fail(RP_ARGUMENT, "%s: this output of replay %llu of %s was overwritten by replay %llu of %s: clone it before the next replay, or capture with outputs = \"copy\"",
-                 doing, (unsigned long long)block->replay, block->origin->name, (unsigned long long)replay, name);
+  return rp_fail(RP_ARGUMENT,
+                 "%s: this output of replay %llu of %s was overwritten by replay %llu of %s: clone it before "
+                 "the next replay, or capture with outputs = \"copy\"",
+                 doing, (unsigned long long)block->replay, block->origin->name, (unsigned long long)replay,
+                 name);
 }
 
 rp_status rp_block_fresh(const rp_block *block, const char *doing) {
   const rp_origin *origin = block->origin;
   if (!origin) return RP_OK;
-  if (origin->closed) return rp_fail(RP_CLOSED, "%s: this is an output of %s, which is closed", doing, origin->name);
+  if (origin->closed)
+    return rp_fail(RP_CLOSED, "%s: this is an output of %s, which is closed", doing, origin->name);
   if (block->base)
     return origin->replays == block->replay ? RP_OK : stale(block, doing, origin->name, origin->replays);
   const rp_cover *cover = rp_overlay_find(&block->pool->overlay, block->clock, block->offset);

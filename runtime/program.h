@@ -17,20 +17,20 @@ typedef struct rp_kernel {
 } rp_kernel;
 
 struct rp_program {
-  rp_device *device;               /* counted */
-  char *name;                      /* file name, or "source" */
+  rp_device *device; /* counted */
+  char *name;        /* file name, or "source" */
   rp_module *module;
   rp_signature *signatures;
-  rp_kernel *kernels;              /* one a signature */
+  rp_kernel *kernels; /* one a signature */
   size_t kernel_count;
   uint32_t count;
 };
 
 typedef struct rp_program_spec {
-  const char *file;                /* path, or NULL */
-  const char *text;                /* source text, or NULL; exactly one of the two */
-  const char *name;                /* for messages when text is given; NULL: "source" */
-  const rp_define *defines;        /* names are checked: identifiers; values: no newline */
+  const char *file;         /* path, or NULL */
+  const char *text;         /* source text, or NULL; exactly one of the two */
+  const char *name;         /* for messages when text is given; NULL: "source" */
+  const rp_define *defines; /* names are checked: identifiers; values: no newline */
   size_t define_count;
 } rp_program_spec;
 
@@ -39,9 +39,10 @@ typedef struct rp_program_spec {
  * Errors: RP_IO, RP_FORMAT (signature), RP_COMPILE with the whole log, RP_DEVICE. */
 rp_status rp_program_compile(rp_device *dev, const rp_program_spec *spec, rp_program **out);
 /* The same as far as a prebuilt entry in `folder`, for an architecture of a kind; no device is opened. */
-rp_status rp_program_build(const char *kind, const char *arch, const rp_program_spec *spec, const char *folder);
+rp_status rp_program_build(const char *kind, const char *arch, const rp_program_spec *spec,
+                           const char *folder);
 rp_program *rp_program_retain(rp_program *prog);
-void rp_program_release(rp_program *prog);      /* takes NULL */
+void rp_program_release(rp_program *prog);                                    /* takes NULL */
 const rp_kernel *rp_program_kernel(const rp_program *prog, const char *name); /* NULL: none of that name */
 
 #endif

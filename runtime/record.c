@@ -71,7 +71,10 @@ rp_status rp_record_input(rp_record *rec, const rp_tensor *like, rp_tensor *out)
   memcpy(x.shape, like->shape, sizeof x.shape);
   int64_t step = 1;
   for (int d = x.rank; d-- > 0;) x.stride[d] = step, step *= x.shape[d];
-  rp_value value = {.place = RP_IN_SLOT, .input = (uint32_t)rec->input_count, .bytes = rp_tensor_bytes(&x), .written = true};
+  rp_value value = {.place = RP_IN_SLOT,
+                    .input = (uint32_t)rec->input_count,
+                    .bytes = rp_tensor_bytes(&x),
+                    .written = true};
   if (!rp_grow(&rec->inputs, &rec->input_room, rec->input_count + 1, sizeof *rec->inputs)) return RP_NOMEM;
   RP_TRY(promise(rec, rec->pool, value, &x.block));
   rec->inputs[rec->input_count] = x;
@@ -87,12 +90,16 @@ rp_status rp_record_temporary(rp_record *rec, rp_pool *pool, size_t bytes, rp_bl
 
 /* The value that stands for an outside block; made when it is met first. */
 static rp_status outside(rp_record *rec, rp_block *block, uint32_t *out) {
-  if (block->base) block = block->base; /* private memory of another graph: the place, not one replay's handle */
+  if (block->base)
+    block = block->base; /* private memory of another graph: the place, not one replay's handle */
   if (block->zone == RP_SCRATCH)
-    return rp_fail(RP_CAPTURING, "capturing: an output of another graph is used as an outside tensor: pass it as an input, clone it before, or capture that graph with outputs = \"own\"");
+    return rp_fail(RP_CAPTURING,
+                   "capturing: an output of another graph is used as an outside tensor: pass it as an input, "
+                   "clone it before, or capture that graph with outputs = \"own\"");
   for (size_t i = rec->value_count; i-- > 0;)
     if (rec->values[i].block == block) return *out = (uint32_t)i, RP_OK;
-  rp_status status = add_value(rec, (rp_value){.place = RP_IN_BLOCK, .bytes = block->bytes, .written = true, .block = block}, out);
+  rp_status status = add_value(
+      rec, (rp_value){.place = RP_IN_BLOCK, .bytes = block->bytes, .written = true, .block = block}, out);
   if (status == RP_OK) rp_block_retain(block);
   return status;
 }
@@ -109,16 +116,24 @@ static rp_status allowed(const rp_record *rec, const rp_kernel *kernel, size_t i
   char formal[160];
   rp_formal_text(kernel->signature, index, formal, sizeof formal);
   if (value->place == RP_IN_SLOT && arg->access & RP_WRITE)
-    return rp_fail(RP_CAPTURING, "capturing %s: %s would write input %u: not allowed during capture; state that changes is a tensor from outside",
+    return rp_fail(RP_CAPTURING,
+                   "capturing %s: %s would write input %u: not allowed during capture; state that changes is "
+                   "a tensor from outside",
                    kernel->signature->name, formal, value->input + 1);
   if (value->place == RP_IN_SCRATCH && !value->written && arg->access == RP_READ)
-    return rp_fail(RP_CAPTURING, "capturing %s: %s is a temporary that nothing has written yet", kernel->signature->name, formal);
+    return rp_fail(RP_CAPTURING, "capturing %s: %s is a temporary that nothing has written yet",
+                   kernel->signature->name, formal);
   return RP_OK;
 }
 
-static rp_status make_arg(rp_record *rec, const rp_kernel *kernel, size_t index, const rp_actual *actual, rp_arg *out) {
+static rp_status make_arg(rp_record *rec, const rp_kernel *kernel, size_t index, const rp_actual *actual,
+                          rp_arg *out) {
   const rp_formal *formal = kernel->signature->formals + index;
-  *out = (rp_arg){.kind = formal->pointer ? RP_POINTER : actual->param ? RP_PARAM : RP_SCALAR, .value = RP_NONE, .param = actual->param};
+  *out = (rp_arg){.kind = formal->pointer ? RP_POINTER
+                          : actual->param ? RP_PARAM
+                                          : RP_SCALAR,
+                  .value = RP_NONE,
+                  .param = actual->param};
   memcpy(out->scalar, actual->scalar, sizeof out->scalar);
   if (!actual->tensor) return RP_OK;
   out->access = formal->constant ? RP_READ : RP_UPDATE;
@@ -145,16 +160,28 @@ static void commit_node(rp_record *rec, const rp_node *node) {
   rec->nodes[rec->node_count++] = *node;
 }
 
-rp_status rp_record_launch(rp_record *rec, const rp_kernel *kernel, const rp_geometry *how, const rp_actual *args) {
+rp_status rp_record_launch(rp_record *rec, const rp_kernel *kernel, const rp_geometry *how,
+                           const rp_actual *args) {
   size_t count = kernel->signature->count;
-  rp_launch shape = {.function = kernel->function, .signature = kernel->signature, .grid = how->grid, .block = how->block,
-                     .cluster = how->cluster, .shared = how->shared, .cooperative = how->cooperative};
+  rp_launch shape = {.function = kernel->function,
+                     .signature = kernel->signature,
+                     .grid = how->grid,
+                     .block = how->block,
+                     .cluster = how->cluster,
+                     .shared = how->shared,
+                     .cooperative = how->cooperative};
   RP_TRY(rec->pool->device->ops->check(rec->pool->device, &shape));
   if (!rp_grow(&rec->nodes, &rec->node_room, rec->node_count + 1, sizeof *rec->nodes)) return RP_NOMEM;
   if (!rp_grow(&rec->args, &rec->arg_room, rec->arg_count + count, sizeof *rec->args)) return RP_NOMEM;
-  for (size_t i = 0; i < count; i++) RP_TRY(make_arg(rec, kernel, i, args + i, rec->args + rec->arg_count + i));
-  rp_node node = {.kernel = kernel, .grid = how->grid, .block = how->block, .cluster = how->cluster, .shared = how->shared,
-                  .cooperative = how->cooperative, .first_arg = (uint32_t)rec->arg_count};
+  for (size_t i = 0; i < count; i++)
+    RP_TRY(make_arg(rec, kernel, i, args + i, rec->args + rec->arg_count + i));
+  rp_node node = {.kernel = kernel,
+                  .grid = how->grid,
+                  .block = how->block,
+                  .cluster = how->cluster,
+                  .shared = how->shared,
+                  .cooperative = how->cooperative,
+                  .first_arg = (uint32_t)rec->arg_count};
   if (how->where && !(node.where = rp_copy_text(how->where))) return RP_NOMEM;
   commit_node(rec, &node);
   return RP_OK;
@@ -165,7 +192,8 @@ rp_status rp_record_launch(rp_record *rec, const rp_kernel *kernel, const rp_geo
 static rp_status check_output(const rp_record *rec, const rp_tensor *x) {
   RP_TRY(rp_tensor_usable(x, "returning a tensor from a captured function"));
   const rp_device *mine = rec->pool->device, *its = rp_tensor_device(x);
-  return mine == its ? RP_OK : rp_fail(RP_ARGUMENT, "capturing on %s: an output is on %s", mine->name, its->name);
+  return mine == its ? RP_OK
+                     : rp_fail(RP_ARGUMENT, "capturing on %s: an output is on %s", mine->name, its->name);
 }
 
 static void append_output(rp_record *rec, const rp_tensor *x) {
@@ -182,10 +210,12 @@ static void append_output(rp_record *rec, const rp_tensor *x) {
 
 rp_status rp_record_output(rp_record *rec, const rp_tensor *x) {
   RP_TRY(check_output(rec, x));
-  if (!rp_grow(&rec->outputs, &rec->output_room, rec->output_count + 1, sizeof *rec->outputs)) return RP_NOMEM;
+  if (!rp_grow(&rec->outputs, &rec->output_room, rec->output_count + 1, sizeof *rec->outputs))
+    return RP_NOMEM;
   if (x->block->state == RP_LIVE) return append_output(rec, x), RP_OK;
   const rp_value *value = rec->values + x->block->value;
-  if (!value->written) return rp_fail(RP_CAPTURING, "capturing: output %zu was never written", rec->output_count + 1);
+  if (!value->written)
+    return rp_fail(RP_CAPTURING, "capturing: output %zu was never written", rec->output_count + 1);
   if (value->place != RP_IN_SLOT) return append_output(rec, x), RP_OK;
   rp_tensor copy;
   RP_TRY(rp_tensor_clone(x, &copy));

@@ -22,19 +22,19 @@ typedef enum rp_access { RP_READ = 1, RP_WRITE = 2, RP_UPDATE = 3 } rp_access; /
 typedef struct rp_value {
   rp_place place;
   bool output, written;
-  uint32_t first, last;    /* nodes that touch it first and last; RP_NONE: none */
-  uint32_t input;          /* IN_SLOT: which input */
+  uint32_t first, last; /* nodes that touch it first and last; RP_NONE: none */
+  uint32_t input;       /* IN_SLOT: which input */
   size_t bytes;
-  size_t offset;           /* IN_SCRATCH: set by the planner; else 0 */
-  rp_block *block;         /* counted: the outside block, or the promised one */
+  size_t offset;   /* IN_SCRATCH: set by the planner; else 0 */
+  rp_block *block; /* counted: the outside block, or the promised one */
 } rp_value;
 
 typedef struct rp_arg {
   rp_arg_kind kind;
-  rp_access access;        /* POINTER */
-  uint32_t value;          /* POINTER: index, RP_NONE for the null pointer */
-  size_t from, to;         /* POINTER: bytes of the value it reaches; `from` is where it points */
-  rp_param *param;         /* PARAM: counted */
+  rp_access access; /* POINTER */
+  uint32_t value;   /* POINTER: index, RP_NONE for the null pointer */
+  size_t from, to;  /* POINTER: bytes of the value it reaches; `from` is where it points */
+  rp_param *param;  /* PARAM: counted */
   unsigned char scalar[8];
 } rp_arg;
 
@@ -43,7 +43,7 @@ typedef struct rp_node {
   rp_dims grid, block, cluster;
   uint32_t shared, first_arg;
   bool cooperative;
-  char *where;             /* "step.lua:12", owned; NULL: unknown */
+  char *where; /* "step.lua:12", owned; NULL: unknown */
 } rp_node;
 
 typedef struct rp_output { /* one result of the captured function */
@@ -52,11 +52,11 @@ typedef struct rp_output { /* one result of the captured function */
 } rp_output;
 
 typedef struct rp_record {
-  rp_pool *pool;           /* counted */
+  rp_pool *pool; /* counted */
   rp_value *values;
   rp_arg *args;
   rp_node *nodes;
-  rp_tensor *inputs;       /* shapes, packed; no block */
+  rp_tensor *inputs; /* shapes, packed; no block */
   rp_output *outputs;
   size_t value_count, value_room, arg_count, arg_room, node_count, node_room;
   size_t input_count, input_room, output_count, output_room;
@@ -71,7 +71,8 @@ void rp_record_free(rp_record *rec); /* closes; takes NULL */
 /* While open. On failure the record is unchanged. */
 rp_status rp_record_input(rp_record *rec, const rp_tensor *like, rp_tensor *out); /* packed, of that shape */
 rp_status rp_record_temporary(rp_record *rec, rp_pool *pool, size_t bytes, rp_block **out);
-rp_status rp_record_launch(rp_record *rec, const rp_kernel *kernel, const rp_geometry *how, const rp_actual *args);
+rp_status rp_record_launch(rp_record *rec, const rp_kernel *kernel, const rp_geometry *how,
+                           const rp_actual *args);
 /* Makes `x` the next output; an input is copied first, by a node. */
 rp_status rp_record_output(rp_record *rec, const rp_tensor *x);
 

@@ -10,9 +10,9 @@
 #include "signals.h"
 
 typedef struct rp_run {
-  rp_signal *signal;   /* NULL: there is no stop, every step is waited for */
-  uint32_t max;        /* most steps */
-  uint32_t ahead;      /* replays queued beyond the one that runs; 0: each is waited for, exact */
+  rp_signal *signal; /* NULL: there is no stop, every step is waited for */
+  uint32_t max;      /* most steps */
+  uint32_t ahead;    /* replays queued beyond the one that runs; 0: each is waited for, exact */
 } rp_run;
 
 /* The signal may have counted steps before, of replays one by one; those still on their way count as steps done.

@@ -24,14 +24,18 @@
 
 enum { LENGTH_BYTES = 8, HEADER_MOST = 100000000 }; /* bytes; the second is the format's own limit */
 
-/* Element types of the format: name, bits an element. */
-#define STORED_TYPES(X)                                                                    \
-  X("F32", 32) X("F16", 16) X("BF16", 16) X("F64", 64) X("C64", 64)                        \
-  X("I8", 8) X("I16", 16) X("I32", 32) X("I64", 64) X("BOOL", 8)                           \
-  X("U8", 8) X("U16", 16) X("U32", 32) X("U64", 64)                                        \
+/* Element types of the format: name, bits an element. (The formatter would indent each line more than the last.) */
+/* clang-format off */
+#define STORED_TYPES(X) \
+  X("F32", 32) X("F16", 16) X("BF16", 16) X("F64", 64) X("C64", 64) X("I8", 8) X("I16", 16) \
+  X("I32", 32) X("I64", 64) X("BOOL", 8) X("U8", 8) X("U16", 16) X("U32", 32) X("U64", 64) \
   X("F8_E4M3", 8) X("F8_E5M2", 8) X("F8_E8M0", 8) X("F6_E2M3", 6) X("F6_E3M2", 6) X("F4", 4)
+/* clang-format on */
 
-static const struct stored_type { const char *name; uint64_t bits; } stored_types[] = {
+static const struct stored_type {
+  const char *name;
+  uint64_t bits;
+} stored_types[] = {
 #define STORED_ROW(name, bits) {name, bits},
     STORED_TYPES(STORED_ROW)
 #undef STORED_ROW
@@ -40,9 +44,9 @@ static const struct stored_type { const char *name; uint64_t bits; } stored_type
 struct rp_safetensors {
   char *path;
   unsigned char *map;
-  size_t size;               /* of the file */
-  size_t start;              /* where the data begins */
-  json_t *header;            /* owns the names */
+  size_t size;    /* of the file */
+  size_t start;   /* where the data begins */
+  json_t *header; /* owns the names */
   size_t count;
   rp_stored *tensors;        /* by position in the file */
   const rp_stored **by_name; /* the same, sorted by name */
@@ -54,8 +58,8 @@ static void without_controls(char *text) {
 }
 
 /* Stores "read PATH: text" or "read PATH: tensor NAME: text"; no text of the file moves the cursor. */
-__attribute__((format(printf, 3, 4)))
-static rp_status refuse(const rp_safetensors *file, const char *tensor, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static rp_status refuse(const rp_safetensors *file, const char *tensor,
+                                                              const char *format, ...) {
   char text[512], name[128] = "";
   va_list args;
   va_start(args, format);
@@ -67,9 +71,7 @@ static rp_status refuse(const rp_safetensors *file, const char *tensor, const ch
   return rp_fail(RP_FORMAT, "read %s: %s%s", file->path, name, text);
 }
 
-static rp_status no_memory(const rp_safetensors *file) {
-  return rp_fail_in(RP_NOMEM, "read %s", file->path);
-}
+static rp_status no_memory(const rp_safetensors *file) { return rp_fail_in(RP_NOMEM, "read %s", file->path); }
 
 static rp_status system_failed(const rp_safetensors *file, const char *attempt) {
   return rp_fail(errno == ENOENT ? RP_MISSING : RP_IO, "%s %s: %s", attempt, file->path, strerror(errno));
@@ -88,7 +90,8 @@ static rp_status map_open(rp_safetensors *file, int fd) {
   void *map = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (map == MAP_FAILED) return system_failed(file, "map");
   file->map = map;
-  posix_madvise(map, file->size, POSIX_MADV_WILLNEED); /* the kernel reads ahead, all of it, while the caller goes on */
+  /* the kernel reads ahead, all of it, while the caller goes on */
+  posix_madvise(map, file->size, POSIX_MADV_WILLNEED);
   return RP_OK;
 }
 
@@ -111,19 +114,22 @@ static uint64_t length_of(const unsigned char *bytes) {
 static rp_status parse_header(rp_safetensors *file) {
   uint64_t length = length_of(file->map), room = file->size - LENGTH_BYTES;
   if (length > HEADER_MOST)
-    return refuse(file, NULL, "offset 0: a header of %" PRIu64 " bytes, at most %d are allowed: "
-                  "not a safetensors file?", length, HEADER_MOST);
+    return refuse(file, NULL,
+                  "offset 0: a header of %" PRIu64 " bytes, at most %d are allowed: "
+                  "not a safetensors file?",
+                  length, HEADER_MOST);
   if (length > room)
-    return refuse(file, NULL, "offset 8: the header is %" PRIu64 " bytes long, but the file ends after %"
-                  PRIu64 " of them: cut short?", length, room);
+    return refuse(file, NULL,
+                  "offset 8: the header is %" PRIu64 " bytes long, but the file ends after %" PRIu64
+                  " of them: cut short?",
+                  length, room);
   json_error_t error;
   const char *text = (const char *)file->map + LENGTH_BYTES;
   file->header = json_loadb(text, (size_t)length, JSON_REJECT_DUPLICATES, &error);
   if (!file->header)
     return refuse(file, NULL, "offset %d: the header is not JSON: %s", LENGTH_BYTES + error.position,
                   error.text);
-  if (!json_is_object(file->header))
-    return refuse(file, NULL, "offset 8: the header is not a JSON object");
+  if (!json_is_object(file->header)) return refuse(file, NULL, "offset 8: the header is not a JSON object");
   file->start = LENGTH_BYTES + (size_t)length;
   return RP_OK;
 }
@@ -170,8 +176,10 @@ static rp_status read_offset(const rp_safetensors *file, const char *name, json_
   if (!json_is_integer(item) || offset < 0)
     return refuse(file, name, "data_offsets are not whole numbers from 0");
   if ((uint64_t)offset > file->size - file->start)
-    return refuse(file, name, "data_offsets: offset %zu + %" JSON_INTEGER_FORMAT " lies behind the end of "
-                  "the file, which has %zu bytes: cut short?", file->start, offset, file->size);
+    return refuse(file, name,
+                  "data_offsets: offset %zu + %" JSON_INTEGER_FORMAT " lies behind the end of "
+                  "the file, which has %zu bytes: cut short?",
+                  file->start, offset, file->size);
   *out = file->start + (size_t)offset;
   return RP_OK;
 }
@@ -194,8 +202,10 @@ static rp_status check_size(const rp_safetensors *file, const rp_stored *t, uint
     return refuse(file, t->name, "shape: the product of its dimensions is too large");
   if (total % 8 != 0) return refuse(file, t->name, "its %s elements do not fill whole bytes", t->dtype);
   if (total / 8 != have)
-    return refuse(file, t->name, "offset %zu: its shape of %s needs %" PRIu64 " bytes, its data_offsets span "
-                  "%" PRIu64, t->from, t->dtype, total / 8, have);
+    return refuse(file, t->name,
+                  "offset %zu: its shape of %s needs %" PRIu64 " bytes, its data_offsets span "
+                  "%" PRIu64,
+                  t->from, t->dtype, total / 8, have);
   return RP_OK;
 }
 

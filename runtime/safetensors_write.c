@@ -24,12 +24,13 @@ static const char *stored_name(rp_dtype dtype) {
 static json_t *entry_of(const rp_tensor *x, size_t from) {
   json_t *shape = json_array();
   for (int d = 0; d < x->rank; d++) json_array_append_new(shape, json_integer(x->shape[d]));
-  return json_pack("{s:s, s:o, s:[I, I]}", "dtype", stored_name(x->dtype), "shape", shape, "data_offsets", (json_int_t)from,
-                   (json_int_t)(from + rp_tensor_bytes(x)));
+  return json_pack("{s:s, s:o, s:[I, I]}", "dtype", stored_name(x->dtype), "shape", shape, "data_offsets",
+                   (json_int_t)from, (json_int_t)(from + rp_tensor_bytes(x)));
 }
 
 static rp_status add_entry(const char *path, json_t *header, const rp_to_store *item, size_t from) {
-  if (json_object_get(header, item->name)) return rp_fail(RP_ARGUMENT, "write %s: tensor \"%s\": the name is there already", path, item->name);
+  if (json_object_get(header, item->name))
+    return rp_fail(RP_ARGUMENT, "write %s: tensor \"%s\": the name is there already", path, item->name);
   if (json_object_set_new(header, item->name, entry_of(item->tensor, from)) == 0) return RP_OK;
   return rp_fail(RP_ARGUMENT, "write %s: a name is not UTF-8", path);
 }
@@ -54,7 +55,8 @@ static bool put_header(FILE *f, const char *text) {
   size_t length = strlen(text), padding = -length % 8;
   unsigned char size[8];
   for (int i = 0; i < 8; i++) size[i] = (unsigned char)((uint64_t)(length + padding) >> 8 * i);
-  return fwrite(size, 1, 8, f) == 8 && fwrite(text, 1, length, f) == length && fprintf(f, "%*s", (int)padding, "") >= 0;
+  return fwrite(size, 1, 8, f) == 8 && fwrite(text, 1, length, f) == length &&
+         fprintf(f, "%*s", (int)padding, "") >= 0;
 }
 
 /* ---- the file */

@@ -9,8 +9,8 @@
 #include "tensor.h"
 
 typedef struct rp_to_store {
-  const char *name;          /* UTF-8; not owned */
-  const rp_tensor *tensor;   /* any strides; not owned */
+  const char *name;        /* UTF-8; not owned */
+  const rp_tensor *tensor; /* any strides; not owned */
 } rp_to_store;
 
 /* Errors name the file: no folder, no space, a name given twice; or they are those of reading a tensor. */

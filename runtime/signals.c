@@ -13,7 +13,9 @@ rp_status rp_signal_new(rp_pool *pool, uint32_t records, rp_signal **out) {
     return rp_fail(RP_ARGUMENT, "making a signal of %u records: 1 to 65535 are possible", records);
   rp_signal *s = rp_alloc_zero(1, sizeof *s);
   if (!s) return RP_NOMEM;
-  *s = (rp_signal){.records = records, .count = 1, .words = {.dtype = RP_I64, .rank = 1, .shape = {1 + (int64_t)records}, .stride = {1}}};
+  *s = (rp_signal){.records = records,
+                   .count = 1,
+                   .words = {.dtype = RP_I64, .rank = 1, .shape = {1 + (int64_t)records}, .stride = {1}}};
   rp_status status = rp_pool_mapped(pool, (1 + (size_t)records) * sizeof *s->host, &s->words.block);
   if (status != RP_OK) return rp_free(s), status;
   s->host = s->words.block->host;
@@ -40,7 +42,9 @@ uint32_t rp_signal_reset(rp_signal *s) {
   return s->epoch;
 }
 
-static bool of_epoch(const rp_signal *s, uint64_t word) { return word >> (STEP_BITS + VALUE_BITS) == s->epoch; }
+static bool of_epoch(const rp_signal *s, uint64_t word) {
+  return word >> (STEP_BITS + VALUE_BITS) == s->epoch;
+}
 static uint32_t step_of(uint64_t word) { return word >> VALUE_BITS & UINT16_MAX; }
 
 uint32_t rp_signal_step(const rp_signal *s, bool *done) {

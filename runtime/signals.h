@@ -16,14 +16,14 @@ typedef struct rp_signal {
   rp_tensor words;         /* i64 [1 + records], in mapped memory; counted */
   volatile uint64_t *host; /* the same words */
   uint32_t records;
-  uint32_t epoch;          /* of the present run; 1 to 65535 */
+  uint32_t epoch; /* of the present run; 1 to 65535 */
   uint32_t count;
 } rp_signal;
 
 rp_status rp_signal_new(rp_pool *pool, uint32_t records, rp_signal **out); /* records: 1 to 65535 */
 rp_signal *rp_signal_retain(rp_signal *s);
-void rp_signal_release(rp_signal *s);        /* takes NULL */
-uint32_t rp_signal_reset(rp_signal *s);      /* starts a run; its epoch, which the kernels must be told */
+void rp_signal_release(rp_signal *s);   /* takes NULL */
+uint32_t rp_signal_reset(rp_signal *s); /* starts a run; its epoch, which the kernels must be told */
 /* The newest step that was published in this run (from 1; 0: none), and whether it said that decoding is done. */
 uint32_t rp_signal_step(const rp_signal *s, bool *done);
 /* Record `index` (from 0) of this run; false while it is not there, or is there no more. */

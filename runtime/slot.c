@@ -49,14 +49,16 @@ bool rp_slot_holds(const rp_block *place, const rp_tensor *x) {
   const rp_tag *tag = place->tag;
   const rp_block *from = memory_of(x);
   size_t dims = (size_t)x->rank * sizeof *x->shape;
-  return tag->id == from->id && tag->stamp == from->stamp && tag->offset == x->offset && tag->dtype == x->dtype && tag->rank == x->rank &&
-         memcmp(tag->shape, x->shape, dims) == 0 && memcmp(tag->stride, x->stride, dims) == 0;
+  return tag->id == from->id && tag->stamp == from->stamp && tag->offset == x->offset &&
+         tag->dtype == x->dtype && tag->rank == x->rank && memcmp(tag->shape, x->shape, dims) == 0 &&
+         memcmp(tag->stride, x->stride, dims) == 0;
 }
 
 void rp_slot_note(rp_block *place, const rp_tensor *x) {
   rp_tag *tag = place->tag;
   const rp_block *from = memory_of(x);
-  *tag = (rp_tag){.id = from->id, .stamp = from->stamp, .offset = x->offset, .dtype = x->dtype, .rank = x->rank};
+  *tag =
+      (rp_tag){.id = from->id, .stamp = from->stamp, .offset = x->offset, .dtype = x->dtype, .rank = x->rank};
   memcpy(tag->shape, x->shape, sizeof tag->shape);
   memcpy(tag->stride, x->stride, sizeof tag->stride);
 }

@@ -8,7 +8,7 @@
 
 #include "tensor.h"
 
-struct rp_tag {            /* the source of what a place holds; id 0: nothing known */
+struct rp_tag { /* the source of what a place holds; id 0: nothing known */
   uint64_t id, stamp;
   size_t offset;
   rp_dtype dtype;
@@ -22,7 +22,7 @@ rp_status rp_slot_take(rp_pool *pool, size_t index, size_t bytes, size_t reserve
 rp_block *rp_slot_moved(const rp_pool *pool, size_t index, const rp_block *block, size_t bytes);
 
 bool rp_slot_holds(const rp_block *place, const rp_tensor *x);
-void rp_slot_note(rp_block *place, const rp_tensor *x);   /* a copy of x to it was enqueued */
+void rp_slot_note(rp_block *place, const rp_tensor *x); /* a copy of x to it was enqueued */
 void rp_slot_forget(rp_block *place);
 
 #endif

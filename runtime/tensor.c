@@ -16,7 +16,9 @@ int64_t rp_tensor_elements(const rp_tensor *x) {
   return n;
 }
 
-size_t rp_tensor_bytes(const rp_tensor *x) { return (size_t)rp_tensor_elements(x) * rp_dtype_bytes(x->dtype); }
+size_t rp_tensor_bytes(const rp_tensor *x) {
+  return (size_t)rp_tensor_elements(x) * rp_dtype_bytes(x->dtype);
+}
 rp_device *rp_tensor_device(const rp_tensor *x) { return x->block->pool->device; }
 bool rp_tensor_recording(const rp_tensor *x) { return rp_tensor_device(x)->record != NULL; }
 uintptr_t rp_tensor_address(const rp_tensor *x) { return rp_block_address(x->block) + x->offset; }
@@ -55,7 +57,8 @@ rp_status rp_tensor_usable(const rp_tensor *x, const char *doing) {
   if (!x->block) return rp_fail(RP_CLOSED, "%s: the tensor is closed", doing);
   RP_TRY(rp_device_usable(rp_tensor_device(x)));
   if (x->block->state == RP_GONE)
-    return rp_fail(RP_CAPTURING, "%s: the tensor was a temporary of a captured function and was not returned by it", doing);
+    return rp_fail(RP_CAPTURING,
+                   "%s: the tensor was a temporary of a captured function and was not returned by it", doing);
   return rp_block_fresh(x->block, doing);
 }
 
@@ -68,11 +71,14 @@ static void pack(rp_tensor *x) {
 
 /* Checks rank and shape and counts the elements; their bytes must fit half the address space. */
 static rp_status measure(rp_dtype dtype, int rank, const int64_t *shape, size_t *bytes) {
-  if (rank < 0 || rank > RP_RANK) return rp_fail(RP_ARGUMENT, "shaping a tensor: %d dimensions, at most %d are possible", rank, RP_RANK);
+  if (rank < 0 || rank > RP_RANK)
+    return rp_fail(RP_ARGUMENT, "shaping a tensor: %d dimensions, at most %d are possible", rank, RP_RANK);
   size_t n = rp_dtype_bytes(dtype);
   bool none = false;
   for (int d = 0; d < rank; d++) {
-    if (shape[d] < 0) return rp_fail(RP_ARGUMENT, "shaping a tensor: dimension %d is negative (%lld)", d + 1, (long long)shape[d]);
+    if (shape[d] < 0)
+      return rp_fail(RP_ARGUMENT, "shaping a tensor: dimension %d is negative (%lld)", d + 1,
+                     (long long)shape[d]);
     none |= shape[d] == 0;
     if (shape[d] && __builtin_mul_overflow(n, (size_t)shape[d], &n)) n = SIZE_MAX;
     if (n > PTRDIFF_MAX) return rp_fail(RP_ARGUMENT, "shaping a tensor: more bytes than there are addresses");
@@ -122,7 +128,8 @@ static rp_status misfit(const rp_tensor *x, int rank, const int64_t *shape) {
   char have[128], want[128];
   rp_shape_text(x->rank, x->shape, have, sizeof have);
   rp_shape_text(rank, shape, want, sizeof want);
-  return rp_fail(RP_ARGUMENT, "viewing a tensor of shape %s as %s: the numbers of elements differ", have, want);
+  return rp_fail(RP_ARGUMENT, "viewing a tensor of shape %s as %s: the numbers of elements differ", have,
+                 want);
 }
 
 /* Fills in the one entry that is -1. */
@@ -167,7 +174,8 @@ rp_status rp_tensor_view(const rp_tensor *x, int rank, const int64_t *shape, rp_
   size_t bytes;
   rp_tensor y = {.block = x->block, .offset = x->offset, .dtype = x->dtype, .rank = rank};
   RP_TRY(rp_tensor_usable(x, "viewing a tensor"));
-  if (rank < 0 || rank > RP_RANK) return rp_fail(RP_ARGUMENT, "viewing a tensor: at most %d dimensions are possible", RP_RANK);
+  if (rank < 0 || rank > RP_RANK)
+    return rp_fail(RP_ARGUMENT, "viewing a tensor: at most %d dimensions are possible", RP_RANK);
   if (rank) memcpy(y.shape, shape, (size_t)rank * sizeof *shape);
   RP_TRY(infer(x, rank, y.shape));
   RP_TRY(measure(x->dtype, rank, y.shape, &bytes));
@@ -188,8 +196,8 @@ static rp_status check_dim(const rp_tensor *x, int dim, const char *doing) {
 rp_status rp_tensor_slice(const rp_tensor *x, int dim, int64_t from, int64_t to, rp_tensor *out) {
   RP_TRY(check_dim(x, dim, "slicing a tensor"));
   if (from < 0 || to > x->shape[dim] || from > to)
-    return rp_fail(RP_ARGUMENT, "slicing a tensor: elements %lld to %lld of dimension %d, which has %lld", (long long)from + 1,
-                   (long long)to, dim + 1, (long long)x->shape[dim]);
+    return rp_fail(RP_ARGUMENT, "slicing a tensor: elements %lld to %lld of dimension %d, which has %lld",
+                   (long long)from + 1, (long long)to, dim + 1, (long long)x->shape[dim]);
   rp_tensor y = rp_tensor_share(x);
   y.offset += (size_t)(from * x->stride[dim]) * rp_dtype_bytes(x->dtype);
   y.shape[dim] = to - from;
@@ -201,8 +209,8 @@ rp_status rp_tensor_select(const rp_tensor *x, int dim, int64_t index, rp_tensor
   rp_tensor y;
   RP_TRY(check_dim(x, dim, "indexing a tensor"));
   if (index < 0 || index >= x->shape[dim])
-    return rp_fail(RP_ARGUMENT, "indexing a tensor: element %lld of dimension %d, which has %lld", (long long)index + 1, dim + 1,
-                   (long long)x->shape[dim]);
+    return rp_fail(RP_ARGUMENT, "indexing a tensor: element %lld of dimension %d, which has %lld",
+                   (long long)index + 1, dim + 1, (long long)x->shape[dim]);
   RP_TRY(rp_tensor_slice(x, dim, index, index + 1, &y));
   for (int d = dim; d + 1 < y.rank; d++) y.shape[d] = y.shape[d + 1], y.stride[d] = y.stride[d + 1];
   y.rank--;
@@ -232,7 +240,8 @@ rp_status rp_tensor_expand(const rp_tensor *x, int rank, const int64_t *shape, r
       char now[128], want[128];
       rp_shape_text(x->rank, x->shape, now, sizeof now);
       rp_shape_text(rank, shape, want, sizeof want);
-      return rp_fail(RP_ARGUMENT, "expanding a tensor of shape %s to %s: only dimensions of size 1 repeat", now, want);
+      return rp_fail(RP_ARGUMENT, "expanding a tensor of shape %s to %s: only dimensions of size 1 repeat",
+                     now, want);
     }
     y.shape[d] = shape[d];
     y.stride[d] = have == 1 ? 0 : x->stride[from];

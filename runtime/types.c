@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-static const struct { const char *name, *stored; size_t bytes; } dtypes[] = {
+static const struct {
+  const char *name, *stored;
+  size_t bytes;
+} dtypes[] = {
 #define DTYPE_ROW(id, label, ctype, size, file) [id] = {label, file, size},
     RP_DTYPES(DTYPE_ROW)
 #undef DTYPE_ROW

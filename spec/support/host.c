@@ -92,8 +92,8 @@ static void show(lua_State *L, lua_CFunction f) {
 }
 
 int main(void) {
-  static const lua_CFunction steps[] = {push_wrong_dtype, push_wrong_rank, read_number, read_into_little,
-                                        read_closed, read_view, write_in_place, open_twice};
+  static const lua_CFunction steps[] = {push_wrong_dtype, push_wrong_rank, read_number,    read_into_little,
+                                        read_closed,      read_view,       write_in_place, open_twice};
   for (int round = 0; round < 2; round++) {
     lua_State *L = luaL_newstate();
     luaL_openlibs(L);

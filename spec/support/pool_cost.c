@@ -46,7 +46,8 @@ int main(void) {
   rp_pool *pool;
   static rp_block *blocks[BLOCKS];
   size_t same[SIZES], mixed[SIZES];
-  for (size_t i = 0; i < SIZES; i++) same[i] = 4096, mixed[i] = (size_t)256 << (i * 7 % 13), mixed[i] += mixed[i] / 2;
+  for (size_t i = 0; i < SIZES; i++)
+    same[i] = 4096, mixed[i] = (size_t)256 << (i * 7 % 13), mixed[i] += mixed[i] / 2;
   must(rp_device_open("cpu", &dev));
   must(rp_pool_default(dev, &pool));
   printf("plain %6.1f ns\n", pair_ns(pool, same));
