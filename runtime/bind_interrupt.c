@@ -161,18 +161,72 @@ void rp_interrupt_open(lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* The message handler: any error value becomes text with a traceback. */
+/* ---- tracebacks */
+
+/* Levels of the stack, the running function included. */
+static int depth(lua_State *L) {
+  lua_Debug ar;
+  int there = 0, missing = 1; /* so many levels are there; so many are not */
+  while (lua_getstack(L, missing - 1, &ar)) there = missing, missing *= 2;
+  while (missing - there > 1) {
+    int middle = (there + missing) / 2;
+    if (lua_getstack(L, middle - 1, &ar)) there = middle;
+    else missing = middle;
+  }
+  return there;
+}
+
+static void look(lua_State *L, int level, lua_Debug *ar) {
+  lua_getstack(L, level, ar);
+  lua_getinfo(L, "St", ar);
+}
+
+static bool of_prompt(const lua_Debug *ar) { return strstr(ar->source, "lua/reprise/repl/") != NULL; }
+
+/* Are there frames of Lua above `level`? */
+static bool has_lua_above(lua_State *L, int level) {
+  lua_Debug ar;
+  while (--level > 0) {
+    look(L, level, &ar);
+    if (*ar.what != 'C') return true;
+  }
+  return false;
+}
+
+/* Lines that a traceback gives to the frames that are not the user's: the oldest `below` ones, those of the prompt on
+ * top of them; -1: there are no others. */
+static int lines_below(lua_State *L, int below) {
+  lua_Debug ar;
+  int lines = 0, level = depth(L) - 1, first = level - below;
+  for (;; level--) {
+    look(L, level, &ar);
+    if (level <= first && !of_prompt(&ar)) break;
+    lines += 1 + ar.istailcall;
+  }
+  return level < first && *ar.what == 'C' && !has_lua_above(L, level) ? -1 : lines;
+}
+
+/* The message handler: any error value becomes text with a traceback, down to the function that was called. Upvalue 1:
+ * how many levels lie below that. */
 static int add_traceback(lua_State *L) {
   const char *message = lua_tostring(L, 1);
   if (!message && luaL_callmeta(L, 1, "__tostring")) message = lua_tostring(L, -1);
   if (!message) message = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+  int lines = lines_below(L, (int)lua_tointeger(L, lua_upvalueindex(1)));
+  if (lines < 0) return lua_pushstring(L, message), 1;
   luaL_traceback(L, L, message, 1);
+  const char *text = lua_tostring(L, -1), *end = text + strlen(text);
+  for (; lines > 0; lines--) {
+    while (*--end != '\n') continue;
+  }
+  lua_pushlstring(L, text, (size_t)(end - text));
   return 1;
 }
 
 int rp_interrupt_call(lua_State *L, int arguments, int results) {
   int base = lua_gettop(L) - arguments;
-  lua_pushcfunction(L, add_traceback);
+  lua_pushinteger(L, depth(L));
+  lua_pushcclosure(L, add_traceback, 1);
   lua_insert(L, base);
   lua_State *was = running;
   running = L;

@@ -106,6 +106,19 @@ static void read_options(lua_State *L, int options, step *s) {
   read_reserve(L, options, s);
 }
 
+/* Weakly notes the captured function on top, so that a prompt can list what is there: registry["reprise.steps"]. */
+static void note_step(lua_State *L) {
+  if (!luaL_getsubtable(L, LUA_REGISTRYINDEX, "reprise.steps")) {
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "k"), lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+  }
+  lua_pushvalue(L, -2);
+  lua_pushboolean(L, 1);
+  lua_rawset(L, -3);
+  lua_pop(L, 1);
+}
+
 /* capture(fn, options) */
 static int capture(lua_State *L) {
   lua_settop(L, 2);
@@ -123,6 +136,7 @@ static int capture(lua_State *L) {
   rp_pool *pool = rp_field_pool(L, 2);
   s->pool = pool ? rp_pool_retain(pool) : NULL;
   lua_settop(L, 3);
+  note_step(L);
   return 1;
 }
 

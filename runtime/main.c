@@ -85,7 +85,7 @@ static int parse_option(command *c, int *at) {
     c->chunks = c->chunks || option[1] == 'e';
     return option_text(c, at) ? 0 : wrong_usage(option, "needs an argument");
   }
-  if (alone && option[1] == 'i') c->prompt = c->version = true;
+  if (alone && option[1] == 'i') c->prompt = true;
   else if (alone && option[1] == 'v') c->version = true;
   else return wrong_usage(option, "is no option");
   return 0;
@@ -198,15 +198,15 @@ static int show_version(void) {
 static int run(lua_State *L, const command *c) {
   if (c->front) return run_front(L, c);
   bool idle = c->script == c->argc && !c->chunks && !c->version; /* nothing to do but listen */
-  bool typed = idle && isatty(STDIN_FILENO);
+  bool typed = isatty(STDIN_FILENO), prompt = c->prompt || (idle && typed);
   set_arg(L, c, c->script < c->argc ? c->script : 0);
-  if (c->version || typed) show_version();
+  if (c->version || (prompt && typed)) show_version();
   int code = run_options(L, c);
-  if (code == 0 && (c->script < c->argc || (idle && !typed))) code = run_script(L, c);
-  if (!c->prompt && !typed) return code;
+  if (code == 0 && (c->script < c->argc || (idle && !prompt))) code = run_script(L, c);
+  if (!prompt) return code;
   rp_interrupt_answer(L);
-  rp_repl_run(L);
-  return 0;
+  int end = rp_repl_run(L);
+  return typed || end ? end : code;
 }
 
 /* Protected, so that running out of memory here is a message too. Argument: the command. Result: the exit code. */

@@ -28,9 +28,17 @@ missing() {
   has_module busted.core || printf 'lua-busted '
 }
 
+# Those that it works without: the line editor of the prompt, a terminal for the specs to type at.
+welcome() {
+  has_header histedit.h || printf 'libedit-dev '
+  has tmux || printf 'tmux '
+}
+
+can_install() { [ "$(id -u)" = 0 ] && has apt-get; }
+
 install_packages() {
   local packages=$1
-  if [ "$(id -u)" != 0 ] || ! has apt-get; then
+  if ! can_install; then
     echo "reprise needs these packages first (names of Debian and Ubuntu, there: apt-get install as root): $packages" >&2
     exit 1
   fi
@@ -49,11 +57,13 @@ install_packages() {
 
 # A build folder that was copied along from another place is configured afresh.
 configure() {
-  local fresh='' generator='Unix Makefiles'
+  local changed=$1 fresh='' generator='Unix Makefiles'
   if has ninja; then generator=Ninja; fi
   if [ -f "$build/CMakeCache.txt" ]; then
     if grep -q "^CMAKE_HOME_DIRECTORY:INTERNAL=$PWD\$" "$build/CMakeCache.txt" &&
       { [ -f "$build/build.ninja" ] || [ -f "$build/Makefile" ]; }; then
+      if [ -z "$changed" ]; then return; fi
+      cmake "$build"
       return
     fi
     fresh=--fresh
@@ -64,8 +74,13 @@ configure() {
 set_up() {
   local packages
   packages=$(missing)
+  if can_install; then
+    packages=$packages$(welcome)
+  elif [ -n "$(welcome)" ]; then
+    echo "reprise goes on without: $(welcome)(the prompt's line editor is libedit, its specs type into tmux)" >&2
+  fi
   packages=${packages% }
   if [ -n "$packages" ]; then install_packages "$packages"; fi
-  configure
+  configure "$packages"
   cmake --build "$build" --parallel "$(nproc)"
 }

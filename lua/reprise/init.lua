@@ -51,6 +51,7 @@ function m.trace(file, place) return require "reprise.recording".start("trace", 
 local later = { t5 = "reprise.t5", ops = "reprise.ops", nn = "reprise.nn" }
 
 return setmetatable(m, {
+  names = later, -- for completion
   __index = function(self, name)
     if not later[name] then return nil end
     local part = require(later[name])
