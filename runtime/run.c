@@ -56,6 +56,7 @@ static rp_status run_ahead(rp_graph *g, const rp_run *how, uint32_t *steps) {
   progress p = {.dev = g->pool->device, .signal = how->signal};
   look(&p);
   while (p.queued - p.begun < how->max && !p.done) {
+    RP_TRY(rp_interrupt_check("decoding")); /* here too: a device that has done each replay at once is never waited for */
     RP_TRY(rp_graph_replay(g, NULL));
     p.queued++;
     RP_TRY(drain(&p, how->ahead));

@@ -212,34 +212,6 @@ describe("--build-kernels", function()
   end)
 end)
 
-describe("the prompt", function()
-  local function talk(input)
-    local command = "printf '%s' " .. helper.quote(input) .. " | " .. helper.quote(helper.program()) .. " -i"
-    local code, out, err = helper.run(command)
-    assert.equal(0, code)
-    return out:gsub("^reprise [^\n]*\n", ""), err
-  end
-
-  it("prints the values of an expression", function()
-    assert.equal("> 2\t3\n> \n", (talk "1 + 1, 3\n"))
-  end)
-
-  it("asks for more while the chunk is incomplete", function()
-    assert.equal("> >> >> 1\n2\n> \n", (talk "for i = 1, 2 do\nprint(i)\nend\n"))
-  end)
-
-  it("shows an error with its traceback and goes on", function()
-    local out, err = talk "error 'broken'\nx =\nx = = 1\n2\n"
-    assert.truthy(err:find("^reprise: stdin:1: broken\nstack traceback:"))
-    assert.truthy(err:find("reprise: stdin:2: unexpected symbol near '='", 1, true))
-    assert.truthy(out:find("2\n> \n$"))
-  end)
-
-  it("runs a last line that has no end", function()
-    assert.equal("> 5\n> \n", (talk "5"))
-  end)
-end)
-
 describe("Ctrl-C", function()
   -- An interrupted run of a script; it calls ready() when the signal may come. A shell starts background jobs with
   -- SIGINT ignored; the program's handler does not care.
