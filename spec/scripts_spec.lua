@@ -189,6 +189,18 @@ describe("scripts/bench.lua", function()
   end)
 end)
 
+describe("scripts/peers.sh", function()
+  it("asks for the folder of a Python environment, and starts nothing without", function()
+    if not io.open "scripts/peers.sh" then pending "the scripts of the source are not here" end
+    for _, words in ipairs { "", "--help" } do
+      local code, out, err = helper.run("bash scripts/peers.sh " .. words)
+      assert.equal(2, code)
+      assert.equal("", out)
+      assert.matches("^usage: bash scripts/peers%.sh VENV %[shape %.%.%.%]\n", err)
+    end
+  end)
+end)
+
 describe("a cold start", function()
   helper.each_device(function(device)
     it("compiles nothing: the library's kernels came with the program", function()
