@@ -151,7 +151,7 @@ helper.each_device(function(name)
       assert.is_nil(shown:match 'data%-error="([^"]*)"')
       local function field(key) return shown:match("data%-" .. key .. '="([^"]*)"') end
       assert.matches("^temporary of embed.*at offset.*node 1 %(embed%) to node %d+", field "life")
-      assert.matches("^node %d+: .*reads .*, writes .*on average, .* at best, of %d+ replays", field "node")
+      assert.matches("^node %d+: .*reads .*, writes .*typically, .* at best, of %d+ replays", field "node")
       assert.matches("^after .*tensors .* of .*slots .*scratch .*replay of ", field "time")
       assert.matches("<b>copy</b></script><!%-%-", (field("list"):gsub("&lt;", "<"):gsub("&gt;", ">")))
       assert.equal("0", field "bold")

@@ -1,5 +1,20 @@
 // plan.js - the chosen graph: lifetimes over offsets, and below each node its time and its bytes.
 
+// The median of a node's times, in nanoseconds: of those replays whose launches were kept, else their mean.
+const typicalTime = (() => {
+  const kept = new Map(); // graph -> node -> times
+  data.slices.graph.forEach((graph, i) => {
+    if (!graph) return;
+    const nodes = kept.get(graph) ?? kept.set(graph, []).get(graph);
+    (nodes[data.slices.node[i] - 1] ??= []).push(data.slices.to[i] - data.slices.from[i]);
+  });
+  for (const nodes of kept.values()) for (const times of nodes) times?.sort((a, b) => a - b);
+  return (graph, i) => {
+    const times = kept.get(data.graphs.indexOf(graph) + 1)?.[i], { timed, time: sum } = graph.nodes;
+    return times ? times[times.length >> 1] : timed[i] ? sum[i] / timed[i] : 0;
+  };
+})();
+
 const plan = (() => {
   const LEFT = 92, RIGHT = 14, TOP = 22, PLAN = 300, BARS = 64, GAP = 26;
   const SMALL = "11px system-ui, sans-serif";
@@ -9,7 +24,7 @@ const plan = (() => {
   const x = (node) => LEFT + node / columns() * (width - LEFT - RIGHT);
   const y = (bytes) => TOP + PLAN - bytes / Math.max(1, graph.peak) * PLAN;
   const timed = () => graph.nodes.timed.some((times) => times > 0);
-  const mean = (i) => graph.nodes.timed[i] ? graph.nodes.time[i] / graph.nodes.timed[i] : 0;
+  const typical = (i) => typicalTime(graph, i);
   const bytes = (i) => graph.nodes.reads[i] + graph.nodes.writes[i];
   const kernel = (node) => name(graph.nodes.kernel[node - 1]);
 
@@ -89,7 +104,7 @@ const plan = (() => {
 
   function rows() {
     const list = [["bytes", bytes, size]];
-    return timed() ? [["time", mean, time], ...list] : list;
+    return timed() ? [["time", typical, time], ...list] : list;
   }
   const rowTop = (i) => TOP + PLAN + 38 + i * (BARS + GAP);
 
@@ -142,7 +157,7 @@ const plan = (() => {
     const i = node - 1, { reads, writes, blocks, where, timed: times, least } = graph.nodes;
     const lines = [`reads ${size(reads[i])}, writes ${size(writes[i])}, ${count(blocks[i], "block")}`];
     if (times[i]) {
-      lines.push(`${time(mean(i))} on average, ${time(least[i])} at best, of ${count(times[i], "replay")}`);
+      lines.push(`${time(typical(i))} typically, ${time(least[i])} at best, of ${count(times[i], "replay")}`);
     }
     if (where[i]) lines.push(name(where[i]));
     lines.push(`${size(alive[i])} of temporaries alive`);
@@ -158,6 +173,5 @@ const plan = (() => {
     $("plan").setAttribute("aria-label", words);
     self.redraw();
   };
-  self.mean = (of, i) => of.nodes.timed[i] ? of.nodes.time[i] / of.nodes.timed[i] : 0;
   return self;
 })();

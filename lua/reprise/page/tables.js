@@ -24,7 +24,7 @@ function costsOf(graph) {
   graph.nodes.kernel.forEach((kernel, i) => {
     const sum = sums.get(kernel) ?? { kernel, nodes: 0, time: 0, reads: 0, writes: 0 };
     sum.nodes++;
-    sum.time += plan.mean(graph, i);
+    sum.time += typicalTime(graph, i);
     sum.reads += graph.nodes.reads[i];
     sum.writes += graph.nodes.writes[i];
     sums.set(kernel, sum);

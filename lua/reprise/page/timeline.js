@@ -54,7 +54,14 @@ const timeline = (() => {
     }
     text(ctx, zone, LEFT - 12, top + LANE / 2 - 8, { align: "right", colour: colours.ink });
     text(ctx, `of ${size(asked[highest(asked)])}`, LEFT - 12, top + LANE / 2 + 8, { align: "right" });
-    if (used[peak]) mark(ctx, x(moments.at[peak]), y(used[peak]), `peak ${size(used[peak])}`);
+    const whose = zone === "scratch" ? planOf(used[peak], moments.at[peak]) : "";
+    if (used[peak]) mark(ctx, x(moments.at[peak]), y(used[peak]), `peak ${size(used[peak])}${whose}`);
+  }
+
+  // The zone of scratch is as large as the largest plan alive: whose that is.
+  function planOf(bytes, when) {
+    const graph = data.graphs.find(({ peak, closed }) => peak === bytes && !(closed && closed < when));
+    return graph ? `, the plan of ${name(graph.name)}` : "";
   }
 
   function emptyLane(ctx, zone, top) {
