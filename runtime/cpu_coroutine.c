@@ -24,6 +24,11 @@
 #ifdef __SANITIZE_THREAD__
 #include <sanitizer/tsan_interface.h>
 #endif
+#ifdef __has_include
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h> /* a few instructions that mean nothing elsewhere */
+#endif
+#endif
 
 enum {
   SLAB = 32, /* stacks that are mapped at once */
@@ -37,6 +42,7 @@ struct rp_coroutine {
   char *low;          /* of its stack */
   size_t bytes;
   void *fake, *fiber; /* the address sanitizer's frames; the thread sanitizer's name for it */
+  unsigned number;    /* valgrind's */
 };
 
 typedef struct slab {
@@ -56,7 +62,7 @@ struct rp_coroutines {
 
 static _Thread_local rp_coroutines *entered; /* the set that this thread runs */
 
-/* ---- sanitizers */
+/* ---- checkers */
 
 static void before_switch(rp_coroutine *from, rp_coroutine *to) {
   (void)from, (void)to;
@@ -95,6 +101,9 @@ static void name_coroutine(rp_coroutine *c) {
 #ifdef __SANITIZE_THREAD__
   c->fiber = __tsan_create_fiber(0);
 #endif
+#ifdef VALGRIND_STACK_REGISTER
+  c->number = VALGRIND_STACK_REGISTER(c->low, c->low + c->bytes);
+#endif
 }
 
 static void forget_coroutine(rp_coroutine *c) {
@@ -104,6 +113,9 @@ static void forget_coroutine(rp_coroutine *c) {
 #endif
 #ifdef __SANITIZE_ADDRESS__
   __asan_unpoison_memory_region(c->low, c->bytes);
+#endif
+#ifdef VALGRIND_STACK_REGISTER
+  VALGRIND_STACK_DEREGISTER(c->number);
 #endif
 }
 

@@ -3,7 +3,8 @@
  *   slab:  | guard | stack 0 | guard | stack 1 | ...   guard: a page that nobody may touch
  *
  * All coroutines of a set run the same body, which never returns: what it does next is its owner's business
- * (cpu_crew.c). The thread that runs a set is its home. Address and thread sanitizer are told of every switch.
+ * (cpu_crew.c). The thread that runs a set is its home. Address and thread sanitizer are told of every
+ * switch, valgrind of every stack.
  */
 #ifndef RP_CPU_COROUTINE_H
 #define RP_CPU_COROUTINE_H

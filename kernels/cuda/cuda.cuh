@@ -205,7 +205,9 @@ RP_INLINE unsigned __reduce_and_sync(unsigned mask, unsigned v) { return (unsign
 RP_INLINE unsigned __reduce_or_sync(unsigned mask, unsigned v) { return (unsigned)rp_meet(RP_OR, mask, v); }
 RP_INLINE unsigned __reduce_xor_sync(unsigned mask, unsigned v) { return (unsigned)rp_meet(RP_XOR, mask, v); }
 
-/* ---- atomics: an operation that changes nothing may be somebody's way of waiting, so others go on */
+/* ---- atomics: an operation that changes nothing may be somebody's way of waiting, so others go on. They order what
+ * is round them, which CUDA leaves to __threadfence: it costs nothing on x86-64, and a thread sanitizer that does not
+ * understand fences sees the order. */
 
 template <class T> struct rp_same { typedef T type; }; /* a parameter that takes no part in deduction */
 RP_INLINE void rp_patience(bool changed) { if (!changed) rp_now.yield(rp_now.crew); }
@@ -214,7 +216,7 @@ RP_INLINE void rp_patience(bool changed) { if (!changed) rp_now.yield(rp_now.cre
   template <class T> RP_INLINE T name(T *p, typename rp_same<T>::type v) {                \
     static_assert((T)1 / 2 == 0, #name ": integers only");                                \
     rp_patience(!(idle));                                                                 \
-    return call(p, v, __ATOMIC_RELAXED);                                                  \
+    return call(p, v, __ATOMIC_ACQ_REL);                                                  \
   }
 RP_ATOMIC(rp_atomic_add, __atomic_fetch_add, v == 0)
 RP_ATOMIC(atomicSub, __atomic_fetch_sub, v == 0)
@@ -226,9 +228,9 @@ RP_ATOMIC(atomicXor, __atomic_fetch_xor, v == 0)
 /* *p = change(*p) for a T of 1, 2, 4 or 8 bytes; what was there. */
 template <class T, class F> RP_INLINE T rp_atomic(T *p, F change) {
   T old, now;
-  __atomic_load(p, &old, __ATOMIC_RELAXED);
+  __atomic_load(p, &old, __ATOMIC_ACQUIRE);
   do now = change(old);
-  while (!__atomic_compare_exchange(p, &old, &now, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  while (!__atomic_compare_exchange(p, &old, &now, true, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
   return old;
 }
 template <class T> RP_INLINE T atomicAdd(T *p, typename rp_same<T>::type v) { return rp_atomic_add(p, v); }
@@ -330,7 +332,8 @@ RP_INLINE long long __mul64hi(long long a, long long b) { return (long long)((__
 RP_INLINE unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
   return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
-RP_INLINE int __mul24(int a, int b) { return (a << 8 >> 8) * (b << 8 >> 8); }
+RP_INLINE int rp_low24(int a) { return (int)((unsigned)a << 8) >> 8; }
+RP_INLINE int __mul24(int a, int b) { return (int)((unsigned)rp_low24(a) * (unsigned)rp_low24(b)); }
 RP_INLINE unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffffu) * (b & 0xffffffu); }
 RP_INLINE unsigned __sad(int a, int b, unsigned c) { return (a < b ? (unsigned)b - (unsigned)a : (unsigned)a - (unsigned)b) + c; }
 RP_INLINE unsigned __usad(unsigned a, unsigned b, unsigned c) { return (a < b ? b - a : a - b) + c; }

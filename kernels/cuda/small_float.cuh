@@ -16,7 +16,7 @@ RP_INLINE float rp_odd(double x) {
   float f = (float)x;
   unsigned u = __float_as_uint(f);
   if ((double)f == x || x != x || u << 1 >= 0xff000000u) return f;
-  if ((double)f > x == f > 0 && f != 0) u -= 1; /* towards zero */
+  if (f != 0 && ((double)f > x) == (f > 0)) u -= 1; /* towards zero */
   return __uint_as_float(u | 1);
 }
 
