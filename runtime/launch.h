@@ -12,15 +12,15 @@ enum { RP_MOST_PARAMETERS = 64 }; /* of a kernel that is launched */
 
 typedef struct rp_param { /* a scalar that can be set between replays */
   rp_type type;
-  unsigned char value[8]; /* of `type`, from the first byte */
-  uint64_t version;       /* one more at every set */
+  _Alignas(8) unsigned char value[8]; /* of `type`, from the first byte; kernels read it in place */
+  uint64_t version;                   /* one more at every set */
   uint32_t count;
 } rp_param;
 
-typedef struct rp_actual { /* one argument */
-  const rp_tensor *tensor; /* pointer formals; NULL is the null pointer */
-  rp_param *param;         /* value formals; NULL: the bytes in `scalar` */
-  unsigned char scalar[8];
+typedef struct rp_actual {             /* one argument */
+  const rp_tensor *tensor;             /* pointer formals; NULL is the null pointer */
+  rp_param *param;                     /* value formals; NULL: the bytes in `scalar` */
+  _Alignas(8) unsigned char scalar[8]; /* kernels read it in place */
 } rp_actual;
 
 typedef struct rp_geometry {

@@ -89,7 +89,7 @@ local r, line = rows[1], "%-10s" .. (" %11s"):rep(#names)
 local function mib(bytes) return bytes and ("%.1f"):format(bytes / 2 ^ 20) or "-" end
 print(("%s on %s: %s MiB of weights; beams: %d, new tokens: %d, source tokens: %d, %s keys and values: %s MiB"):format(
   r.model, r.device, mib(r.weights), r.beams, r.new, r.source, r.kv, mib(r.keys_and_values)))
-print(("MiB (2^20 bytes) above the weights; copied, skipped and us are a token's, device_used is above an idle process; "
+print(("MiB (2^20 bytes) above the weights; copied, skipped and us are a token's; device_used: above an idle process; "
   .. "plans at most %.4f times their bound"):format(math.max(r.plan_ratio, rows[2].plan_ratio, rows[3].plan_ratio)))
 print(line:format("", table.unpack(names)))
 for i, title in ipairs { "own inputs", "pooled", "one graph" } do
