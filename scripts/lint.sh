@@ -30,7 +30,7 @@ format() { find runtime spec/support -name '*.[ch]' -exec clang-format --dry-run
 tidy() {
   local log
   [ -f "$build/compile_commands.json" ] || { echo "there is no $build/compile_commands.json: build first"; return 1; }
-  log=$(find runtime -maxdepth 1 -name '*.c' -exec grep -lF {} "$build/compile_commands.json" \; -print0 2>/dev/null |
+  log=$(find runtime -maxdepth 1 -name '*.c' -exec grep -qF {} "$build/compile_commands.json" \; -print0 |
     xargs -0 -r -P "$(nproc)" -n 4 clang-tidy -p "$build" --quiet 2>/dev/null) && return
   echo "$log"
   return 1
