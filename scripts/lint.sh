@@ -22,11 +22,9 @@ try() {
   fi
 }
 
-# shellcheck disable=SC2317 # called by `try`
 format() { find runtime spec/support -name '*.[ch]' -exec clang-format --dry-run -Werror {} +; }
 
 # Of the files that were built; on standard error it counts what it has passed over.
-# shellcheck disable=SC2317
 tidy() {
   local log
   [ -f "$build/compile_commands.json" ] || { echo "there is no $build/compile_commands.json: build first"; return 1; }
@@ -40,7 +38,7 @@ tidy() {
 for check in "$@"; do
   case $check in
     lua) try lua luacheck luacheck -q --no-color . ;;
-    shell) try shell shellcheck shellcheck -x -e SC2154 scripts/*.sh runtime/package/*.sh .ci/run ;;
+    shell) try shell shellcheck shellcheck -x -S warning -e SC2154 scripts/*.sh runtime/package/*.sh .ci/run ;;
     format) try format clang-format format ;;
     tidy) try tidy clang-tidy tidy ;;
     *) echo "lint.sh: $check: the checks are lua, shell, format and tidy" >&2; exit 2 ;;

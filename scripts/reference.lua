@@ -1,6 +1,6 @@
 -- usage: reprise scripts/reference.lua [file]
--- Writes the reference, lua/README.md, from the comments in lua/reprise: run it in the source tree after a change there.
--- What stands above the mark in that file is kept.
+-- Writes the reference, lua/README.md, from the comments in lua/reprise: to be run in the source tree after a change
+-- there. What stands above the mark in that file is kept.
 local docs = require "reprise.repl.docs"
 
 local MARK = "<!-- From here on: made by scripts/reference.lua from the comments in lua/reprise. -->\n"
@@ -81,6 +81,7 @@ end
 
 local function put_fields(entry)
   if #entry.text > 0 then put("\n%s", table.concat(entry.text, " ")) end
+  for _, call in ipairs(entry.calls) do put("\nA call: `%s`", call) end
   if #entry.parts > 0 then put "" end
   for _, part in ipairs(entry.parts) do put_part(part.name, part.type, part.text) end
 end

@@ -13,8 +13,8 @@ local m = {}
 -- States kept for later: at most so many, and so many bytes of caches together, but the newest stays in any case.
 local IDLE, IDLE_BYTES = 8, 1 << 30
 
--- Replays queued beyond the one that runs. One hides what queueing costs; the other covers a host that is late by a step,
--- as after a page fault. Steps past the end change nothing: what each costs is its time.
+-- Replays queued beyond the one that runs. One hides what queueing costs; the other covers a host that is late by a
+-- step, as after a page fault. Steps past the end change nothing: what each costs is its time.
 m.AHEAD = 2
 
 ---@class reprise.DecoderSize

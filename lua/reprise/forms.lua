@@ -62,7 +62,8 @@ long["reprise.Device"] = function(device)
   if device.closed then return tostring(device) end
   return sheet(tostring(device), {
     { "arch", device.arch }, { "units", tostring(device.units) },
-    { "memory", ("%s free of %s"):format(m.size(device.free), m.size(device.memory)) }, { "pool", tostring(device.pool) },
+    { "memory", ("%s free of %s"):format(m.size(device.free), m.size(device.memory)) },
+    { "pool", tostring(device.pool) },
   })
 end
 

@@ -16,6 +16,7 @@ local m = {}
 ---@field text string[] lines
 ---@field parts { name: string, type: string, text: string }[] parameters, or fields of a class
 ---@field results { type: string, text: string }[]
+---@field calls string[]? of a class: how its values are called
 
 ---@class reprise.DocFile
 ---@field header string[] the comment that the file begins with
@@ -52,12 +53,17 @@ end
 
 -- ---- a block of comments
 
-local function fresh() return { text = {}, parts = {}, results = {}, fields = {} } end
+local function fresh() return { text = {}, parts = {}, results = {}, fields = {}, aliases = {}, calls = {} } end
+
+local HIDDEN = { package = true, private = true, protected = true } -- fields that are no one else's business
 
 local ANNOTATIONS = {
   param = function(block, rest) table.insert(block.parts, named(rest)) end,
   ["return"] = function(block, rest) table.insert(block.results, typed(rest)) end,
-  field = function(block, rest) table.insert(block.fields, named(rest)) end,
+  field = function(block, rest)
+    if not HIDDEN[rest:match "^%a+"] then table.insert(block.fields, named(rest)) end
+  end,
+  overload = function(block, rest) table.insert(block.calls, rest) end,
   class = function(block, rest)
     local name, text = rest:match "^([%w_.]+)%s*:?%s*(.*)$"
     block.class = name
@@ -65,8 +71,8 @@ local ANNOTATIONS = {
   end,
   alias = function(block, rest)
     local part = named(rest)
-    block.alias = part.name
-    table.insert(block.text, part.type .. (part.text ~= "" and ": " .. part.text or ""))
+    table.insert(block.aliases, { name = part.name, kind = "alias", parts = {}, results = {},
+      text = { part.type .. (part.text ~= "" and ": " .. part.text or "") } })
   end,
 }
 
@@ -108,10 +114,10 @@ end
 local function close_block(reading, block)
   if block.class then
     reading.class = block.class
-    add(reading, { name = block.class, kind = "class", text = block.text, parts = block.fields, results = {} })
-  elseif block.alias then
-    add(reading, { name = block.alias, kind = "alias", text = block.text, parts = {}, results = {} })
+    add(reading, { name = block.class, kind = "class", text = block.text, parts = block.fields, results = {},
+      calls = block.calls })
   end
+  for _, alias in ipairs(block.aliases) do add(reading, alias) end
 end
 
 local function add_function(reading, number, block, owner, name, arguments)
