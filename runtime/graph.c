@@ -161,6 +161,16 @@ static rp_status own_outputs(rp_graph *g) {
   return RP_OK;
 }
 
+/* Once for all replays: a record has many arguments, and few blocks that change. */
+static rp_status note_changes(rp_graph *g) {
+  const rp_record *rec = g->record;
+  g->changed = rp_alloc(rec->value_count * sizeof *g->changed);
+  if (!g->changed) return RP_NOMEM;
+  for (uint32_t i = 0; i < rec->value_count; i++)
+    if (rec->values[i].changed && rec->values[i].place == RP_IN_BLOCK) g->changed[g->changed_count++] = i;
+  return RP_OK;
+}
+
 static rp_status fill_in(rp_graph *g, const rp_graph_options *o) {
   RP_TRY(rp_origin_new(o->name ? o->name : "graph", &g->origin));
   g->name = g->origin->name;
@@ -172,6 +182,7 @@ static rp_status fill_in(rp_graph *g, const rp_graph_options *o) {
   g->param_versions = rp_alloc_zero(g->record->arg_count, sizeof *g->param_versions);
   if (!g->param_versions) return RP_NOMEM;
   if (g->mode == RP_OWN) RP_TRY(own_outputs(g));
+  RP_TRY(note_changes(g));
   RP_TRY(plan(g));
   RP_TRY(take_slots(g, o));
   RP_TRY(build(g, o->parallel));
@@ -222,6 +233,7 @@ void rp_graph_release(rp_graph *g) {
   rp_free(g->inputs);
   rp_free(g->edges);
   rp_free(g->param_versions);
+  rp_free(g->changed);
   rp_origin_release(g->origin);
   rp_pool_release(g->pool);
   rp_free(g);
@@ -325,13 +337,8 @@ static rp_status check_inputs(const rp_graph *g, const rp_tensor *const *inputs)
 }
 
 /* Every outside block that a node writes has other bytes now. */
-static void stamp_writes(rp_graph *g) {
-  const rp_record *rec = g->record;
-  for (size_t i = 0; i < rec->arg_count; i++)
-    if (rec->args[i].access & RP_WRITE && rec->args[i].value != RP_NONE) {
-      rp_value *value = rec->values + rec->args[i].value;
-      if (value->place == RP_IN_BLOCK) rp_block_touched(value->block);
-    }
+static void stamp_writes(const rp_graph *g) {
+  for (size_t i = 0; i < g->changed_count; i++) rp_block_touched(g->record->values[g->changed[i]].block);
 }
 
 rp_status rp_graph_replay(rp_graph *g, const rp_tensor *const *inputs) {

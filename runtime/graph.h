@@ -43,6 +43,8 @@ typedef struct rp_graph {
   rp_exec *exec;
   size_t driver_bytes; /* what the driver took for the executable; 0 where it cannot tell */
   /* one an argument of the record, of PARAM arguments as last handed to the device */
+  uint32_t *changed;    /* values outside of scratch that its nodes write; the same for every record that it is patched to */
+  size_t changed_count;
   uint64_t *param_versions;
   size_t param_count; /* arguments that are parameters */
   rp_outputs mode;

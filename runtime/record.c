@@ -153,7 +153,8 @@ static void commit_node(rp_record *rec, const rp_node *node) {
     rp_value *value = rec->values + args[i].value;
     if (value->first == RP_NONE) value->first = at;
     value->last = at;
-    value->written |= (args[i].access & RP_WRITE) != 0;
+    value->changed |= (args[i].access & RP_WRITE) != 0;
+    value->written |= value->changed;
   }
   rp_program_retain(node->kernel->program);
   rec->arg_count += count;
