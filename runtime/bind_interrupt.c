@@ -14,8 +14,9 @@
 #include "interrupt.h"
 
 enum {
-  PATIENCE = 10000, /* instructions that closers may run after the first error; halved with each further one */
-  GIVE_UP = 3,      /* unanswered SIGINTs after which the next one ends the process */
+  PATIENCE =
+      10000,   /* instructions that closers may run after the first error; halved with each further one */
+  GIVE_UP = 3, /* unanswered SIGINTs after which the next one ends the process */
 };
 
 static lua_State *volatile running; /* the coroutine inside rp_interrupt_call, or NULL; not owned */
@@ -114,7 +115,8 @@ static int wrapped(lua_State *L) {
   if (results >= 0) return results;
   int status = lua_status(co);
   if (status != LUA_OK && status != LUA_YIELD) close_coroutine(L, co);
-  if (lua_type(L, -1) == LUA_TSTRING) { /* the place of the call goes before the message, as in the original */
+  if (lua_type(L, -1) ==
+      LUA_TSTRING) { /* the place of the call goes before the message, as in the original */
     luaL_where(L, 1);
     lua_insert(L, -2);
     lua_concat(L, 2);

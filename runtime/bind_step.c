@@ -11,9 +11,9 @@
 enum { MOST_INPUTS = RP_MOST_INPUTS, MOST_GRAPHS = 64 };
 
 typedef struct step {
-  rp_pool *pool;          /* counted; NULL: that of the first call's inputs, not known yet */
+  rp_pool *pool; /* counted; NULL: that of the first call's inputs, not known yet */
   char name[64];
-  rp_graph **graphs;      /* newest use first; counted; the array is user memory held by user value 2 */
+  rp_graph **graphs; /* newest use first; counted; the array is user memory held by user value 2 */
   size_t count, most;
   lua_Integer warmup;
   rp_outputs mode;
@@ -38,21 +38,30 @@ static step *check_step(lua_State *L) {
 /* ---- options */
 
 static void check_names(lua_State *L, int options) {
-  static const char *const known[] = {"name", "outputs", "copy_outputs", "max_graphs", "parallel", "warmup", "reserve", "pool", "device", NULL};
+  static const char *const known[] = {"name",   "outputs", "copy_outputs", "max_graphs", "parallel",
+                                      "warmup", "reserve", "pool",         "device",     NULL};
   for (lua_pushnil(L); lua_next(L, options); lua_pop(L, 1)) {
-    if (lua_type(L, -2) != LUA_TSTRING) rp_error(L, "capturing: options: names expected, got a key of type %s", luaL_typename(L, -2));
+    if (lua_type(L, -2) != LUA_TSTRING)
+      rp_error(L, "capturing: options: names expected, got a key of type %s", luaL_typename(L, -2));
     const char *name = lua_tostring(L, -2);
     int i = 0;
     while (known[i] && strcmp(known[i], name) != 0) i++;
-    if (!known[i]) rp_error(L, "capturing: unknown option '%s': expected name, outputs, copy_outputs, max_graphs, parallel, warmup, reserve, pool or device", name);
+    if (!known[i])
+      rp_error(L,
+               "capturing: unknown option '%s': expected name, outputs, copy_outputs, max_graphs, parallel, "
+               "warmup, reserve, pool or device",
+               name);
   }
 }
 
-static lua_Integer count_option(lua_State *L, int options, const char *name, lua_Integer least, lua_Integer otherwise) {
+static lua_Integer count_option(lua_State *L, int options, const char *name, lua_Integer least,
+                                lua_Integer otherwise) {
   int exact;
   if (lua_getfield(L, options, name) == LUA_TNIL) return lua_pop(L, 1), otherwise;
   lua_Integer n = lua_tointegerx(L, -1, &exact);
-  if (!exact || lua_type(L, -1) != LUA_TNUMBER || n < least) rp_error(L, "capturing: option %s: an integer from %d expected, got %s", name, (int)least, luaL_tolstring(L, -1, NULL));
+  if (!exact || lua_type(L, -1) != LUA_TNUMBER || n < least)
+    rp_error(L, "capturing: option %s: an integer from %d expected, got %s", name, (int)least,
+             luaL_tolstring(L, -1, NULL));
   lua_pop(L, 1);
   return n;
 }
@@ -63,7 +72,8 @@ static rp_outputs named_mode(lua_State *L) {
   const char *name = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "";
   for (int i = 0; i < 3; i++)
     if (strcmp(modes[i], name) == 0) return (rp_outputs)i;
-  rp_error(L, "capturing: option outputs: \"shared\", \"own\" or \"copy\" expected, got %s", luaL_tolstring(L, -1, NULL));
+  rp_error(L, "capturing: option outputs: \"shared\", \"own\" or \"copy\" expected, got %s",
+           luaL_tolstring(L, -1, NULL));
   return RP_SHARED;
 }
 
@@ -73,7 +83,8 @@ static rp_outputs read_mode(lua_State *L, int options) {
   bool named = lua_getfield(L, options, "outputs") != LUA_TNIL;
   rp_outputs mode = named ? named_mode(L) : copies ? RP_COPY : RP_SHARED;
   if (named && given && copies != (mode == RP_COPY))
-    rp_error(L, "capturing: options outputs = \"%s\" and copy_outputs = %s contradict each other", modes[mode], copies ? "true" : "false");
+    rp_error(L, "capturing: options outputs = \"%s\" and copy_outputs = %s contradict each other",
+             modes[mode], copies ? "true" : "false");
   lua_pop(L, 2);
   return mode;
 }
@@ -81,7 +92,9 @@ static rp_outputs read_mode(lua_State *L, int options) {
 static void read_reserve(lua_State *L, int options, step *s) {
   int type = lua_getfield(L, options, "reserve"), table = lua_gettop(L);
   if (type == LUA_TNIL) return lua_pop(L, 1);
-  if (type != LUA_TTABLE) rp_error(L, "capturing: option reserve: a table of bytes by input expected, got %s", luaL_typename(L, -1));
+  if (type != LUA_TTABLE)
+    rp_error(L, "capturing: option reserve: a table of bytes by input expected, got %s",
+             luaL_typename(L, -1));
   for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
     int is_index, is_bytes;
     lua_Integer i = lua_tointegerx(L, -2, &is_index), bytes = lua_tointegerx(L, -1, &is_bytes);
@@ -96,7 +109,8 @@ static void read_options(lua_State *L, int options, step *s) {
   check_names(L, options);
   s->mode = read_mode(L, options);
   if (lua_getfield(L, options, "name") != LUA_TNIL) {
-    if (lua_type(L, -1) != LUA_TSTRING) rp_error(L, "capturing: option name: string expected, got %s", luaL_typename(L, -1));
+    if (lua_type(L, -1) != LUA_TSTRING)
+      rp_error(L, "capturing: option name: string expected, got %s", luaL_typename(L, -1));
     strncpy(s->name, rp_plain_text(L, -1, "capturing: option name"), sizeof s->name - 1);
   }
   lua_pop(L, 1);
@@ -157,9 +171,19 @@ static void keep_graph(step *s, rp_graph *g) {
 static void record_graph(lua_State *L, step *s, const rp_tensor *const *inputs, int count) {
   if (s->busy) rp_error(L, "capturing %s: it is being captured already", s->name);
   lua_getiuservalue(L, 1, 1);
-  rp_recording how = {.pool = s->pool, .name = s->name, .inputs = inputs, .count = count, .tensors = 2, .warmup = s->warmup, .busy = &s->busy};
+  rp_recording how = {.pool = s->pool,
+                      .name = s->name,
+                      .inputs = inputs,
+                      .count = count,
+                      .tensors = 2,
+                      .warmup = s->warmup,
+                      .busy = &s->busy};
   rp_record *rec = rp_record_call(L, lua_gettop(L), &how);
-  rp_graph_options options = {.name = s->name, .mode = s->mode, .parallel = s->parallel, .reserve = s->reserve, .reserve_count = MOST_INPUTS};
+  rp_graph_options options = {.name = s->name,
+                              .mode = s->mode,
+                              .parallel = s->parallel,
+                              .reserve = s->reserve,
+                              .reserve_count = MOST_INPUTS};
   rp_graph *graph;
   rp_check(L, rp_graph_make(rec, &options, &graph));
   keep_graph(s, graph);
@@ -205,7 +229,8 @@ static const rp_tensor *check_input(lua_State *L, const step *s, int i) {
   if (x->block) rp_check(L, rp_device_usable(rp_tensor_device(x)));
   rp_check_tensor(L, 1 + i);
   if (rp_tensor_device(x) != s->pool->device)
-    rp_error(L, "calling %s: input %d is on %s, the graph on %s", s->name, i, rp_tensor_device(x)->name, s->pool->device->name);
+    rp_error(L, "calling %s: input %d is on %s, the graph on %s", s->name, i, rp_tensor_device(x)->name,
+             s->pool->device->name);
   return x;
 }
 
@@ -218,7 +243,8 @@ typedef struct calling { /* a call under way: inputs from stack index 2 on, then
 /* Its graph, which is there: but finalizers run at every allocation and collection, and may close or change it. */
 static rp_graph *graph_of(lua_State *L, const calling *c) {
   step *s = c->s;
-  if (s->closed || !find_graph(s, c->inputs, (size_t)c->count) || (int)s->graphs[0]->record->output_count != c->outputs)
+  if (s->closed || !find_graph(s, c->inputs, (size_t)c->count) ||
+      (int)s->graphs[0]->record->output_count != c->outputs)
     rp_error(L, "calling %s: it was closed meanwhile", s->name);
   return s->graphs[0];
 }
@@ -246,7 +272,8 @@ static void fill_outputs(lua_State *L, const calling *c, rp_graph *g) {
     rp_status status = fill_output(L, c, g, i);
     if (status == RP_NOMEM && rp_collect(L)) {
       const rp_graph *now = graph_of(L, c);
-      if (now != g || g->origin->replays != turn) rp_error(L, "calling %s: it was called meanwhile", c->s->name);
+      if (now != g || g->origin->replays != turn)
+        rp_error(L, "calling %s: it was called meanwhile", c->s->name);
       status = fill_output(L, c, g, i);
     }
     rp_check(L, status);
@@ -258,12 +285,15 @@ static int call(lua_State *L) {
   calling c; /* not cleared: it has room for many inputs */
   step *s = c.s = check_step(L);
   c.count = lua_gettop(L) - 1;
-  if (c.count && !rp_test_tensor(L, 2)) return rp_error(L, "calling %s: input 1: tensor expected, got %s", s->name, luaL_typename(L, 2));
+  if (c.count && !rp_test_tensor(L, 2))
+    return rp_error(L, "calling %s: input 1: tensor expected, got %s", s->name, luaL_typename(L, 2));
   settle(L, s, c.count);
-  if (c.count > MOST_INPUTS) return rp_error(L, "calling %s: %d inputs, at most %d are possible", s->name, c.count, MOST_INPUTS);
+  if (c.count > MOST_INPUTS)
+    return rp_error(L, "calling %s: %d inputs, at most %d are possible", s->name, c.count, MOST_INPUTS);
   for (int i = 0; i < c.count; i++) c.inputs[i] = check_input(L, s, i + 1);
   rp_check(L, rp_device_usable(s->pool->device));
-  if (s->pool->device->record) return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
+  if (s->pool->device->record)
+    return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
   if (!find_graph(s, c.inputs, (size_t)c.count)) record_graph(L, s, c.inputs, c.count);
   c.outputs = s->count ? (int)s->graphs[0]->record->output_count : 0;
   luaL_checkstack(L, c.outputs + 8, "too many outputs");
@@ -274,8 +304,11 @@ static int call(lua_State *L) {
 
 static rp_signal *stop_option(lua_State *L, const step *s) {
   rp_signal *signal = lua_getfield(L, 2, "stop") == LUA_TNIL ? NULL : rp_test_signal(L, -1);
-  if (!signal && luaL_testudata(L, -1, RP_SIGNAL_NAME)) rp_error(L, "running %s: option stop: the signal is closed", s->name);
-  if (!signal && !lua_isnil(L, -1)) rp_error(L, "running %s: option stop: %s expected, got %s", s->name, RP_SIGNAL_NAME, luaL_typename(L, -1));
+  if (!signal && luaL_testudata(L, -1, RP_SIGNAL_NAME))
+    rp_error(L, "running %s: option stop: the signal is closed", s->name);
+  if (!signal && !lua_isnil(L, -1))
+    rp_error(L, "running %s: option stop: %s expected, got %s", s->name, RP_SIGNAL_NAME,
+             luaL_typename(L, -1));
   lua_pop(L, 1); /* the table keeps it */
   return signal;
 }
@@ -286,7 +319,9 @@ static uint32_t run_count(lua_State *L, const step *s, const char *option, lua_I
   lua_getfield(L, 2, "stop");
   lua_Integer most = lua_isnil(L, -1) ? UINT32_MAX : UINT16_MAX; /* a signal counts steps in 16 bits */
   lua_pop(L, 1);
-  if (n > most) rp_error(L, "running %s: option %s: at most %I steps are possible here", s->name, option, (LUAI_UACINT)most);
+  if (n > most)
+    rp_error(L, "running %s: option %s: at most %I steps are possible here", s->name, option,
+             (LUAI_UACINT)most);
   return (uint32_t)n;
 }
 
@@ -294,11 +329,14 @@ static uint32_t run_count(lua_State *L, const step *s, const char *option, lua_I
 static int run(lua_State *L) {
   step *s = check_step(L);
   luaL_checktype(L, 2, LUA_TTABLE);
-  rp_run how = {.max = run_count(L, s, "max", -1), .ahead = run_count(L, s, "ahead", 0), .signal = stop_option(L, s)};
+  rp_run how = {
+      .max = run_count(L, s, "max", -1), .ahead = run_count(L, s, "ahead", 0), .signal = stop_option(L, s)};
   uint32_t steps;
-  if (how.ahead && !how.signal) return rp_error(L, "running %s: option ahead: it needs a signal to stop by, as option stop", s->name);
+  if (how.ahead && !how.signal)
+    return rp_error(L, "running %s: option ahead: it needs a signal to stop by, as option stop", s->name);
   drop_closed(s);
-  if (!s->count) return rp_error(L, "running %s: it was not called yet, so there is no graph to replay", s->name);
+  if (!s->count)
+    return rp_error(L, "running %s: it was not called yet, so there is no graph to replay", s->name);
   rp_check(L, rp_graph_run(s->graphs[0], &how, &steps)); /* runs no Lua: nothing can close it */
   lua_pushinteger(L, steps);
   return 1;
@@ -341,7 +379,8 @@ static int collect_step(lua_State *L) { return end_step(check_handle(L), false);
 
 static int to_string(lua_State *L) {
   step *s = check_handle(L);
-  lua_pushfstring(L, "captured function %s%s%s", s->name, s->closed ? ", closed" : ": ", s->closed ? "" : rp_push_count(L, s->count, "graph"));
+  lua_pushfstring(L, "captured function %s%s%s", s->name, s->closed ? ", closed" : ": ",
+                  s->closed ? "" : rp_push_count(L, s->count, "graph"));
   return 1;
 }
 
@@ -355,7 +394,11 @@ static int get(lua_State *L) {
 void rp_bind_step(lua_State *L) {
   static const luaL_Reg functions[] = {{"capture", capture}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"run", run}, {"graphs", graphs}, {"close", close_step}, {NULL, NULL}};
-  static const luaL_Reg metamethods[] = {{"__call", call}, {"__gc", collect_step}, {"__close", close_step}, {"__tostring", to_string}, {NULL, NULL}};
+  static const luaL_Reg metamethods[] = {{"__call", call},
+                                         {"__gc", collect_step},
+                                         {"__close", close_step},
+                                         {"__tostring", to_string},
+                                         {NULL, NULL}};
   rp_class(L, class, methods, get, metamethods);
   luaL_setfuncs(L, functions, 0);
 }

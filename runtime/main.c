@@ -21,6 +21,7 @@
 
 enum { FAILED = 1, USAGE = 2, INTERRUPTED = 130 };
 
+/* clang-format off */
 static const char help[] =
     "usage: reprise [options] [script [args]]\n"
     "  -e chunk               run the text `chunk`\n"
@@ -34,9 +35,12 @@ static const char help[] =
     "  --build-kernels DIR [--arch a,b]\n"
     "                         compile the library kernels into DIR, for this machine or the architectures given\n"
     "  -h, --help             show this text\n";
+/* clang-format on */
 
 /* What the long options do. Each chunk gets the arguments that follow its option, and returns an exit code or none. */
-typedef struct front { const char *option, *name, *chunk; } front;
+typedef struct front {
+  const char *option, *name, *chunk;
+} front;
 
 static const front fronts[] = {
     {"--test", "@reprise --test",
@@ -51,9 +55,9 @@ static const front fronts[] = {
 typedef struct command {
   int argc;
   char **argv;
-  const front *front;               /* the long option, or NULL */
-  int script;                       /* its index in argv; argc when there is none. For a front: of the option */
-  bool prompt, version, chunks;     /* -i, -v, any -e */
+  const front *front;           /* the long option, or NULL */
+  int script;                   /* its index in argv; argc when there is none. For a front: of the option */
+  bool prompt, version, chunks; /* -i, -v, any -e */
 } command;
 
 /* Options ------------------------------------------------------------------------------------------------------- */

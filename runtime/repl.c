@@ -25,9 +25,9 @@
 enum { SESSION = 1, FAILED = 1, INTERRUPTED = 130 }; /* its stack index; exit codes */
 
 typedef struct repl {
-  bool terminal;      /* a person sits there; else a pipe, whose end or Ctrl-C ends us */
-  int code;           /* of the exit */
-  double stopped;     /* when Ctrl-C was pressed at the prompt last, in seconds */
+  bool terminal;  /* a person sits there; else a pipe, whose end or Ctrl-C ends us */
+  int code;       /* of the exit */
+  double stopped; /* when Ctrl-C was pressed at the prompt last, in seconds */
 } repl;
 
 void rp_repl_report(lua_State *L) {

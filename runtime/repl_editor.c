@@ -201,7 +201,9 @@ void rp_editor_close(void) {
 /* ---- reading */
 
 static void set_prompt(const char *prompt, const char *colour) {
-  if (*colour) snprintf(editor.prompt, sizeof editor.prompt, "%c%s%c%s%c\033[0m%c", MARK, colour, MARK, prompt, MARK, MARK);
+  if (*colour)
+    snprintf(editor.prompt, sizeof editor.prompt, "%c%s%c%s%c\033[0m%c", MARK, colour, MARK, prompt, MARK,
+             MARK);
   else snprintf(editor.prompt, sizeof editor.prompt, "%s", prompt);
 }
 
