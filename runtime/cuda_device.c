@@ -70,7 +70,8 @@ static rp_status faulted(const rp_cuda_device *dev) {
              dev->launches, dev->last);
   words w;
   describe_error(dev->fault, &w);
-  return rp_fail(RP_DEVICE, "kernel fault on %s: %s: %s%s: the driver serves this process no more, start it again",
+  return rp_fail(RP_DEVICE,
+                 "kernel fault on %s: %s: %s%s: the driver serves this process no more, start it again",
                  dev->base.name, w.name, w.text, where);
 }
 

@@ -42,9 +42,9 @@ typedef struct rp_graph {
   bool edges_known;
   rp_exec *exec;
   size_t driver_bytes; /* what the driver took for the executable; 0 where it cannot tell */
-  /* one an argument of the record, of PARAM arguments as last handed to the device */
-  uint32_t *changed;    /* values outside of scratch that its nodes write; the same for every record that it is patched to */
+  uint32_t *changed;   /* values outside of scratch that its nodes write; patching leaves them the same */
   size_t changed_count;
+  /* one an argument of the record, of PARAM arguments as last handed to the device */
   uint64_t *param_versions;
   size_t param_count; /* arguments that are parameters */
   rp_outputs mode;

@@ -22,8 +22,8 @@ typedef enum rp_access { RP_READ = 1, RP_WRITE = 2, RP_UPDATE = 3 } rp_access; /
 typedef struct rp_value {
   rp_place place;
   bool output, written, changed; /* changed: by a node; written: that, or there were bytes before */
-  uint32_t first, last; /* nodes that touch it first and last; RP_NONE: none */
-  uint32_t input;       /* IN_SLOT: which input */
+  uint32_t first, last;          /* nodes that touch it first and last; RP_NONE: none */
+  uint32_t input;                /* IN_SLOT: which input */
   size_t bytes;
   size_t offset;   /* IN_SCRATCH: set by the planner; else 0 */
   rp_block *block; /* counted: the outside block, or the promised one */
