@@ -280,12 +280,26 @@ static rp_status name_symbols(const rp_source *source, rp_image *out) {
   return RP_OK;
 }
 
+/* What a user of CUDA should know about errors that come of inline PTX. */
+static rp_status explain(const rp_source *source, rp_status status) {
+  rp_lexer lexer = rp_lexer_of(source->text);
+  rp_token token = rp_lexer_next(&lexer);
+  while (token.kind != RP_TOKEN_END && !rp_token_is(token, "asm") && !rp_token_is(token, "__asm__"))
+    token = rp_lexer_next(&lexer);
+  if (status != RP_COMPILE || token.kind == RP_TOKEN_END || !any_global(source)) return status;
+  return rp_fail(
+      status,
+      "%s\nline %d has inline assembly: PTX is a GPU's; put it under #ifdef __CUDA_ARCH__, and C for the "
+      "CPU under #else",
+      rp_message(), token.line);
+}
+
 static rp_status compile_in(const char *folder, const char *compiler, const char *arch,
                             const rp_source *source, rp_image *out) {
   for (size_t i = 0; i < source->header_count; i++) RP_TRY(write_header(folder, source->headers + i));
   RP_TRY(write_unit(folder, source));
   show_source(folder, source);
-  RP_TRY(rp_compiler_run(compiler, arch, folder, UNIT, OBJECT, source->name));
+  RP_TRY(explain(source, rp_compiler_run(compiler, arch, folder, UNIT, OBJECT, source->name)));
   RP_TRY(read_object(folder, out));
   return name_symbols(source, out);
 }

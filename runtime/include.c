@@ -1,6 +1,7 @@
 /* include.c - see include.h. The list is also the queue: each header that is found is read, appended, and
  * later scanned in its turn, so headers that include each other end.
  */
+#define _GNU_SOURCE
 #include "include.h"
 
 #include <errno.h>
@@ -206,7 +207,7 @@ static char *angled(rp_token directive) {
   rp_token mark = rp_lexer_next(&rest);
   const char *from = mark.at + 1,
              *end = rp_token_mark(mark, '<') ? memchr(from, '>', (size_t)(rest.end - from)) : NULL;
-  if (!end || memchr(from, '/', (size_t)(end - from)) || *from == '.') return NULL;
+  if (!end || *from == '/' || memmem(from, (size_t)(end - from), "..", 2)) return NULL;
   char *name = rp_alloc((size_t)(end - from) + 1);
   if (name) snprintf(name, (size_t)(end - from) + 1, "%.*s", (int)(end - from), from);
   return name;

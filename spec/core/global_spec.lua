@@ -241,6 +241,31 @@ describe("a __global__ kernel that cannot run on the CPU", function()
   end)
 end)
 
+describe("a __global__ source with PTX", function()
+  local source = [[
+      __global__ void f(int *y) {
+        int lane;
+      #ifdef GUARD
+        asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+      #else
+        lane = threadIdx.x % 32;
+      #endif
+        y[threadIdx.x] = lane;
+      }]]
+
+  it("runs where it says so for the GPU alone", function()
+    local y = zeros(40)
+    compile((source:gsub("GUARD", "__CUDA_ARCH__"))).f { grid = 1, block = 40, y }
+    assert.equal(7, y[40])
+  end)
+
+  it("is told what to do elsewhere", function()
+    helper.needs_compiler "cpu"
+    local said = kernels.refusal(source, { GUARD = 1 }, "cpu")
+    assert(said:find("line 4 has inline assembly: PTX is a GPU's; put it under #ifdef __CUDA_ARCH__", 1, true), said)
+  end)
+end)
+
 describe("threads that wait for ever", function()
   it("are a deadlock: it says who waits, and for what", function()
     local prog = compile [[

@@ -487,6 +487,34 @@ helper.each_device(function(device)
       end
     end)
 
+    it("works in cooperative groups", function()
+      local prog = compile [[
+        #include <cooperative_groups.h>
+        #include <cooperative_groups/reduce.h>
+        namespace cg = cooperative_groups;
+        __global__ void groups(int *y, const int *x) {
+          cg::thread_block block = cg::this_thread_block();
+          cg::thread_block_tile<8> tile = cg::tiled_partition<8>(block);
+          __shared__ int sums[16];
+          int v = x[block.thread_rank()];
+          int sum = cg::reduce(tile, v, cg::plus<int>()), most = cg::reduce(tile, v, cg::greater<int>());
+          if (tile.thread_rank() == 0) sums[tile.meta_group_rank()] = sum;
+          block.sync();
+          int odd = 0;
+          if (v % 2) odd = cg::coalesced_threads().size() > 0;
+          y[block.thread_rank()] = sums[0] * 1000 + most * 10 + tile.any(v == 49) + odd * 2 + tile.shfl(v, 3) * 100000;
+        }]]
+      local x, first = integers(64, 50), 0
+      for i = 1, 8 do first = first + x[i] end
+      local y = zeros(64, "i32")
+      prog.groups { grid = 1, block = 64, y, tensor(x, "i32") }
+      assert.same(map(x, function(v, i)
+        local from, most, any = (i - 1) // 8 * 8, 0, 0
+        for k = from + 1, from + 8 do most, any = math.max(most, x[k]), any | (x[k] == 49 and 1 or 0) end
+        return first * 1000 + most * 10 + any + v % 2 * 2 + x[from + 4] * 100000
+      end), y:totable())
+    end)
+
     it("is captured and replayed like any other", function()
       local prog = compile [[
         __global__ void shift(float *y, const float *x) {
