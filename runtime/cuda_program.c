@@ -196,11 +196,14 @@ static rp_status report(const job *j) {
 }
 
 static rp_status compile(job *j) {
-  char include[4200];
-  const char *folder = rp_nvrtc_headers(NULL), *options[5] = {LANGUAGE, UNMARKED, j->target.option};
+  char include[4200], standard[4200];
+  const char *folder = rp_nvrtc_headers(NULL), *options[6] = {LANGUAGE, UNMARKED, j->target.option};
   int count = 3;
   if (stressed()) options[count++] = STRESSED;
-  if (folder) snprintf(include, sizeof include, "-I%s", folder), options[count++] = include;
+  if (folder) { /* CUDA 13 keeps what cooperative_groups.h needs in a folder of its own */
+    snprintf(include, sizeof include, "-I%s", folder), options[count++] = include;
+    snprintf(standard, sizeof standard, "-I%s/cccl", folder), options[count++] = standard;
+  }
   nvrtcResult result = rp_nvrtc.nvrtcCompileProgram(j->program, count, options);
   if (result == NVRTC_SUCCESS) return RP_OK;
   return result == NVRTC_ERROR_COMPILATION ? report(j) : failed(j, result, "nvrtcCompileProgram");

@@ -18,7 +18,11 @@ end
 helper.each_device(function(device)
   local function compile(source, define)
     helper.needs_compiler(device)
-    return rp.compile { source = source, define = define, device = device, name = "style.cu" }
+    local ok, prog = pcall(rp.compile, { source = source, define = define, device = device, name = "style.cu" })
+    if not ok and tostring(prog):find("cuda_fp16.h was found in none of", 1, true) then
+      helper.pending "CUDA's headers are not here: NVRTC has no cuda_fp16.h of its own"
+    end
+    return ok and prog or error(prog)
   end
   local function tensor(list, dtype) return rp.tensor(list, dtype or "f32", device) end
   local function zeros(shape, dtype) return rp.zeros(type(shape) == "table" and shape or { shape }, dtype or "f32", device) end
