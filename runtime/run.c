@@ -16,8 +16,7 @@ static int64_t now_ns(void) {
 typedef struct progress { /* what is known of a run */
   rp_device *dev;
   rp_signal *signal;
-  uint32_t begun, queued,
-      step; /* counted as the signal does: replays before the run may have published, too */
+  uint32_t begun, queued, step; /* as the signal counts: replays before the run may have published too */
   bool done;
   int64_t asked; /* when the device was last asked whether it still works */
 } progress;
@@ -57,8 +56,8 @@ static rp_status run_ahead(rp_graph *g, const rp_run *how, uint32_t *steps) {
   progress p = {.dev = g->pool->device, .signal = how->signal};
   look(&p);
   while (p.queued - p.begun < how->max && !p.done) {
-    RP_TRY(rp_interrupt_check(
-        "decoding")); /* here too: a device that has done each replay at once is never waited for */
+    /* here too: a device that has done each replay at once is never waited for */
+    RP_TRY(rp_interrupt_check("decoding"));
     RP_TRY(rp_graph_replay(g, NULL));
     p.queued++;
     RP_TRY(drain(&p, how->ahead));
