@@ -224,7 +224,9 @@ static rp_status add(batch *b, const rp_tensor *to, const rp_tensor *from) {
 }
 
 rp_status rp_tensor_copy_all(const rp_tensor *to, const rp_tensor *const *from, size_t count) {
-  batch b = {0};
+  batch b; /* not cleared: six KiB, at every replay */
+  b.count = 0;
+  b.most = 0;
   for (size_t i = 0; i < count; i++) {
     bool plain = to[i].dtype == from[i]->dtype && rp_tensor_packed(to + i) && rp_tensor_packed(from[i]) &&
                  !overlap(to + i, from[i]);
