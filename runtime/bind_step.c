@@ -202,11 +202,11 @@ static void drop_closed(step *s) {
   s->count = kept;
 }
 
+/* Puts the graph for these inputs first; false where there is none. */
 static bool find_graph(step *s, const rp_tensor *const *inputs, size_t count) {
-  drop_closed(s);
   for (size_t i = 0; i < s->count; i++) {
     rp_graph *g = s->graphs[i];
-    if (!rp_graph_fits(g, inputs, count)) continue;
+    if (g->closed || !rp_graph_fits(g, inputs, count)) continue;
     memmove(s->graphs + 1, s->graphs, i * sizeof *s->graphs);
     s->graphs[0] = g;
     return true;
@@ -294,6 +294,7 @@ static int call(lua_State *L) {
   rp_check(L, rp_device_usable(s->pool->device));
   if (s->pool->device->record)
     return rp_error(L, "calling %s: a replay is not allowed during capture", s->name);
+  drop_closed(s);
   if (!find_graph(s, c.inputs, (size_t)c.count)) record_graph(L, s, c.inputs, c.count);
   c.outputs = s->count ? (int)s->graphs[0]->record->output_count : 0;
   luaL_checkstack(L, c.outputs + 8, "too many outputs");
