@@ -32,7 +32,8 @@ static void open_new(lua_State *L, const char *name) {
   rp_check(L, rp_device_open(*name ? name : NULL, box));
   push_handles(L);
   lua_getfield(L, -1, (*box)->name);
-  if (is_open(L, -1)) lua_copy(L, -1, -3); /* "cuda:0" is open already; this second context goes with its handle */
+  if (is_open(L, -1))
+    lua_copy(L, -1, -3); /* "cuda:0" is open already; this second context goes with its handle */
   lua_pop(L, 2);
   remember(L, name, (*(rp_device **)lua_touserdata(L, -1))->name);
 }
@@ -231,7 +232,8 @@ rp_pool *rp_check_pool(lua_State *L, int arg) {
 }
 
 void rp_bind_device(lua_State *L) {
-  static const luaL_Reg functions[] = {{"device", device}, {"devices", devices}, {"has_cuda", has_cuda}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"device", device}, {"devices", devices}, {"has_cuda", has_cuda}, {NULL, NULL}};
   static const luaL_Reg methods[] = {{"synchronize", synchronize}, {"close", close_device}, {NULL, NULL}};
   static const luaL_Reg metamethods[] = {{"__gc", collect}, {"__tostring", to_string}, {NULL, NULL}};
   rp_class(L, class, methods, get, metamethods);
