@@ -10,7 +10,7 @@ local helper = require "spec.helper"
 
 local m = {}
 
-local PATIENCE = 60 -- seconds until an awaited text counts as missing; on a busy machine a compiler takes long
+local PATIENCE = 15 -- seconds until an awaited text counts as missing
 local LOOK = 0.05 -- seconds between looks
 
 local count = 0
@@ -53,7 +53,7 @@ function m.open(command, environment, folder)
   helper.run("mkdir -p " .. folder .. "/home " .. folder .. "/state")
   local all = { HOME = folder .. "/home", XDG_STATE_HOME = folder .. "/state", LC_ALL = "C.UTF-8", NO_COLOR = "1" }
   for name, value in pairs(environment or {}) do all[name] = value end
-  helper.write(folder .. "/run.sh", ("%s %s\necho \"[exit $?]\"\ntrap '' INT\nsleep 600\n"):format(words(all), command))
+  helper.write(folder .. "/run.sh", ("trap : INT\n%s %s\necho \"[exit $?]\"\nsleep 600\n"):format(words(all), command))
   local start = self.server .. " new-session -d -x 100 -y 40 sh " .. folder .. "/run.sh"
   local code, _, err = helper.run(start .. " \\; set-option -g escape-time 0")
   assert(code == 0, err)
@@ -65,7 +65,8 @@ end
 ---@param text string
 function Terminal:type(text)
   for line, enter in text:gmatch "([^\n]*)(\n?)" do
-    if line ~= "" then helper.run(("%s send-keys -l -- %s"):format(self.server, helper.quote(line))) end
+    local word = helper.quote((line:gsub(";$", "\\;"))) -- one at the end would be tmux' own
+    if line ~= "" then helper.run(("%s send-keys -l -- %s"):format(self.server, word)) end
     if enter ~= "" then self:press "Enter" end
   end
 end

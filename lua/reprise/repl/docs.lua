@@ -148,7 +148,7 @@ local function parse(lines, module)
     if line:find "^%s*%-%-" then
       add_comment(block, (line:gsub("^%s+", "")))
     else
-      if head and number > 1 then reading.file.header, block.text = block.text, {} end
+      if head and not function_of(line) then reading.file.header, block.text = block.text, {} end
       head = false
       read_line(reading, number, line, block)
       block = fresh()

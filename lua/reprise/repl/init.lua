@@ -41,11 +41,13 @@ end
 
 -- A function; or nil, what is wrong, and whether more lines may mend it.
 local function compile(text)
-  local fn, wrong = load("return " .. text, "=stdin", "t")
+  local fn, cut = load("return " .. text, "=stdin", "t")
   if fn then return fn end
-  local more = incomplete(wrong)
+  local wrong
   fn, wrong = load(without_local(text), "=stdin", "t")
-  return fn, wrong, not fn and (more or incomplete(wrong))
+  if fn then return fn end
+  if incomplete(wrong) or not incomplete(cut) then return nil, wrong, incomplete(wrong) end
+  return nil, cut, true
 end
 
 --- What the user's text means: a function, which shows nothing itself.

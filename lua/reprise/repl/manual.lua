@@ -152,8 +152,10 @@ end
 local function about_table(value)
   local path = module_path(value)
   if path then return about_module(path, value) end
-  local lines = { print.brief(value) }
-  for _, line in ipairs(functions_of(value)) do lines[#lines + 1] = "  " .. line end
+  local functions, meta = functions_of(value), debug.getmetatable(value)
+  local speaks = #functions == 0 or type(meta) == "table" and rawget(meta, "__tostring")
+  local lines = { speaks and print.brief(value) or "a table with functions" }
+  for _, line in ipairs(functions) do lines[#lines + 1] = "  " .. line end
   return table.concat(lines, "\n")
 end
 
