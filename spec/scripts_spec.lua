@@ -98,6 +98,7 @@ describe("scripts/screenshot.sh", function()
     assert.equal("\x89PNG\r\n\x1a\n", made:sub(1, 8))
     assert.equal(shown:sub(17, 24), made:sub(17, 24), "width and height")
     assert.is_true(#shown < 200 * 1024)
+    assert.truthy(helper.read "README.md":find("](scripts/images/memory.png)", 1, true))
   end)
 
   it("says what is wrong with its arguments", function()
