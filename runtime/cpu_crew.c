@@ -56,9 +56,9 @@ static _Thread_local rp_crew *running; /* of this system thread */
 static size_t name_block(const rp_crew *c, char *out, size_t room) {
   const rp_signature *kernel = c->task->kernel;
   int n = c->thread
-              ? snprintf(out, room, "running %s on cpu: block (%u, %u, %u)", kernel->name, c->env->block.x,
-                         c->env->block.y, c->env->block.z)
-              : snprintf(out, room, "running %s on cpu: block %u of %u", kernel->name, c->part, c->parts);
+              ? snprintf(out, room, "running %.200s on cpu: block (%u, %u, %u)", kernel->name,
+                         c->env->block.x, c->env->block.y, c->env->block.z)
+              : snprintf(out, room, "running %.200s on cpu: block %u of %u", kernel->name, c->part, c->parts);
   return n > 0 && (size_t)n < room ? (size_t)n : room - 1;
 }
 
@@ -86,36 +86,21 @@ static _Noreturn void fail(rp_crew *c, const char *format, ...) {
   leave(c);
 }
 
-typedef struct crowd { /* threads that wait for the same thing */
-  uint32_t count, first;
-} crowd;
-
-static void note_waiting(rp_crew *c, uint32_t n, crowd list[RP_LANES_KINDS + 1]) {
+static void note_waiting(rp_crew *c, uint32_t n, rp_crowd list[RP_LANES_KINDS + 1]) {
   bool barrier = c->waiting[n / 64] >> (n % 64) & 1, lanes = c->waits[n / 32] >> (n % 32) & 1;
   if (!barrier && !lanes) return;
-  crowd *at = list + (barrier ? RP_LANES_KINDS : c->lanes[n].what);
-  if (!at->count++) at->first = n;
-}
-
-static size_t print_crowd(const rp_crew *c, const crowd *at, uint32_t what, char *out, size_t room) {
-  bool barrier = what == RP_LANES_KINDS;
-  char mask[32] = "";
-  rp_dims t = c->place[at->first];
-  if (!barrier) snprintf(mask, sizeof mask, " with mask 0x%08x", c->lanes[at->first].mask);
-  int n = snprintf(out, room, " %u thread%s at %s%s (first (%u, %u, %u));", at->count,
-                   at->count == 1 ? " waits" : "s wait", barrier ? "__syncthreads" : rp_lanes_name(what),
-                   mask, t.x, t.y, t.z);
-  return n > 0 && (size_t)n < room ? (size_t)n : room - 1;
+  rp_crowd *at = list + (barrier ? RP_LANES_KINDS : c->lanes[n].what);
+  if (!at->count++) *at = (rp_crowd){1, c->lanes[n].mask, c->place[n]};
 }
 
 /* Nobody can go on. */
 static void report_deadlock(rp_crew *c) {
-  crowd list[RP_LANES_KINDS + 1] = {{0}};
+  rp_crowd list[RP_LANES_KINDS + 1] = {{0}};
   size_t n = name_block(c, c->text, sizeof c->text), room = sizeof c->text;
   n += (size_t)snprintf(c->text + n, room - n, ": nobody is ready:");
   for (uint32_t i = 0; i < c->count; i++) note_waiting(c, i, list);
   for (uint32_t k = 0; k <= RP_LANES_KINDS; k++)
-    if (list[k].count) n += print_crowd(c, list + k, k, c->text + n, room - n);
+    if (list[k].count) n += rp_crowd_print(list + k, k, c->text + n, room - n);
   if (c->live < c->count) snprintf(c->text + n, room - n, " %u ended", c->count - c->live);
   else c->text[n - 1] = 0; /* the last semicolon */
   c->over = FAILED;

@@ -1,6 +1,8 @@
 /* cpu_lanes.c - see cpu_lanes.h. */
 #include "cpu_lanes.h"
 
+#include <stdio.h>
+
 const char *rp_lanes_name(uint32_t what) {
   static const char *const names[] = {
 #define RP_LANES_NAME(id, name) name,
@@ -8,6 +10,17 @@ const char *rp_lanes_name(uint32_t what) {
 #undef RP_LANES_NAME
   };
   return names[what];
+}
+
+size_t rp_crowd_print(const rp_crowd *crowd, uint32_t what, char *out, size_t room) {
+  bool barrier = what == RP_LANES_KINDS;
+  char mask[32] = "";
+  rp_dims t = crowd->first;
+  if (!barrier) snprintf(mask, sizeof mask, " with mask 0x%08x", crowd->mask);
+  int n = snprintf(out, room, " %u thread%s at %s%s (first (%u, %u, %u));", crowd->count,
+                   crowd->count == 1 ? " waits" : "s wait", barrier ? "__syncthreads" : rp_lanes_name(what),
+                   mask, t.x, t.y, t.z);
+  return n > 0 && (size_t)n < room ? (size_t)n : room - 1;
 }
 
 #define EACH(lane, group)                                                                      \

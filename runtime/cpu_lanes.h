@@ -3,7 +3,10 @@
 #define RP_CPU_LANES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include "types.h"
 
 /* Purposes: enumerator, name in messages. kernels/cuda/cuda.cuh has them in the same order. */
 #define RP_LANES(X)                \
@@ -33,6 +36,15 @@ typedef struct rp_lane { /* of a thread that waits for lanes of its warp */
 } rp_lane;
 
 const char *rp_lanes_name(uint32_t what);
+
+typedef struct rp_crowd { /* threads that wait for the same thing for ever */
+  uint32_t count, mask;   /* of the first of them */
+  rp_dims first;          /* its threadIdx */
+} rp_crowd;
+
+/* Prints " 3 threads wait at ... (first (0, 0, 0));". what: RP_LANES_KINDS stands for the barrier. The characters
+ * printed. */
+size_t rp_crowd_print(const rp_crowd *crowd, uint32_t what, char *out, size_t room);
 /* Have all lanes of a group come for the same as `lane`? lanes: the 32 of a warp. */
 bool rp_lanes_agree(const rp_lane *lanes, uint32_t group, uint32_t lane);
 /* Puts into the value of each lane what it gets. SHUFFLE: the value of its source, its own if that is not of the group.
