@@ -59,6 +59,16 @@ INLINE best block_best (best a) { /* two barriers: the scratch may be used again
 INLINE i32 held (i32) { return 0; }
 
 /* Eight at a time by adding halves of pairs, the same additions as sum8 does: 21 steps for eight, not 48. */
+#ifdef RP_WIDE
+INLINE rp_f32x4 rp_total4 (const float8 *p) {
+  rp_f32x4 s[4], a[2];
+  for (int i = 0; i < 4; i++) s[i] = p[i].lo + p[i].hi;
+  for (int i = 0; i < 2; i++) /* a[i]: 0+2 1+3 of s[2 i], then of the next */
+    a[i] = RP_SHUFFLE4(s[2 * i], s[2 * i + 1], 0, 1, 4, 5) + RP_SHUFFLE4(s[2 * i], s[2 * i + 1], 2, 3, 6, 7);
+  return RP_SHUFFLE4(a[0], a[1], 0, 2, 4, 6) + RP_SHUFFLE4(a[0], a[1], 1, 3, 5, 7);
+}
+INLINE float8 rp_total8 (const float8 *p) { return {rp_total4(p), rp_total4(p + 4)}; }
+#elif defined __clang__ || __GNUC__ >= 12
 INLINE float8 rp_total8 (const float8 *p) {
   float8 a[4], b[2];
   for (int i = 0; i < 4; i++) /* a[i]: 0+4 1+5 2+6 3+7 of p[i], then of p[i + 4] */
@@ -70,6 +80,13 @@ INLINE float8 rp_total8 (const float8 *p) {
   return __builtin_shufflevector(b[0], b[1], 0, 8, 2, 10, 4, 12, 6, 14) +
          __builtin_shufflevector(b[0], b[1], 1, 9, 3, 11, 5, 13, 7, 15);
 }
+#else
+INLINE float8 rp_total8 (const float8 *p) {
+  float s[8];
+  for (int i = 0; i < 8; i++) s[i] = sum8(p[i]);
+  return load8(s);
+}
+#endif
 template <int rp_n> INLINE void totals (partial *p, float *s) {
   int i = 0;
   for (; i + 8 <= rp_n; i += 8) store8(s + i, rp_total8(p + i));
