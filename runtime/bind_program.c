@@ -4,30 +4,43 @@
 
 #include "bind.h"
 
-enum { MOST_ARGS = 64, KERNEL_BLOCK = 256 /* threads, where none are given: a KERNEL is right for any whole warps */ };
+enum {
+  MOST_ARGS = 64,
+  KERNEL_BLOCK = 256 /* threads, where none are given: a KERNEL is right for any whole warps */
+};
 
 /* ---- programs */
 
-typedef struct program_box { /* a closed handle keeps its count until it is collected: a finalizer may close it at any time */
+typedef struct
+    program_box { /* a closed handle keeps its count until it is collected: a finalizer may close it at any time */
   rp_program *program;
   bool closed;
 } program_box;
 
-typedef struct define_list { rp_define *items; size_t count; } define_list;
+typedef struct define_list {
+  rp_define *items;
+  size_t count;
+} define_list;
 
 /* The strings stay on the stack through the table they come from; numbers are turned into strings kept in `texts`. */
 static void read_define(lua_State *L, int texts, rp_define *out) {
-  if (lua_type(L, -2) != LUA_TSTRING) rp_error(L, "compiling: define: names are strings, got %s", luaL_typename(L, -2));
+  if (lua_type(L, -2) != LUA_TSTRING)
+    rp_error(L, "compiling: define: names are strings, got %s", luaL_typename(L, -2));
   out->name = rp_plain_text(L, -2, "compiling: define: a name");
   if (lua_isboolean(L, -1)) lua_pushstring(L, lua_toboolean(L, -1) ? "1" : "0");
   else if (lua_isstring(L, -1)) lua_pushvalue(L, -1);
-  else rp_error(L, "compiling: define: %s: string, number or boolean expected, got %s", out->name, luaL_typename(L, -1));
+  else
+    rp_error(L, "compiling: define: %s: string, number or boolean expected, got %s", out->name,
+             luaL_typename(L, -1));
   out->value = lua_tostring(L, -1);
-  if (strlen(out->value) != lua_rawlen(L, -1)) rp_error(L, "compiling: define: %s: it holds a NUL byte", out->name);
+  if (strlen(out->value) != lua_rawlen(L, -1))
+    rp_error(L, "compiling: define: %s: it holds a NUL byte", out->name);
   lua_rawseti(L, texts, (lua_Integer)lua_rawlen(L, texts) + 1);
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(((const rp_define *)a)->name, ((const rp_define *)b)->name); }
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const rp_define *)a)->name, ((const rp_define *)b)->name);
+}
 
 /* In the order of their names, so that cache keys do not depend on the order of a table. Leaves values on the stack. */
 static define_list read_defines(lua_State *L, int spec) {
@@ -47,8 +60,10 @@ static define_list read_defines(lua_State *L, int spec) {
 
 static const char *text_field(lua_State *L, int spec, const char *key) {
   int type = lua_getfield(L, spec, key);
-  if (type != LUA_TNIL && type != LUA_TSTRING) rp_error(L, "compiling: %s: string expected, got %s", key, luaL_typename(L, -1));
-  if (lua_tostring(L, -1) && strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1)) rp_error(L, "compiling: %s: it holds a NUL byte", key);
+  if (type != LUA_TNIL && type != LUA_TSTRING)
+    rp_error(L, "compiling: %s: string expected, got %s", key, luaL_typename(L, -1));
+  if (lua_tostring(L, -1) && strlen(lua_tostring(L, -1)) != lua_rawlen(L, -1))
+    rp_error(L, "compiling: %s: it holds a NUL byte", key);
   return lua_tostring(L, -1);
 }
 
@@ -58,7 +73,8 @@ static void check_spec_names(lua_State *L, int spec) {
     const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : luaL_typename(L, -2);
     int i = 0;
     while (known[i] && strcmp(known[i], name) != 0) i++;
-    if (!known[i]) rp_error(L, "compiling: unknown field '%s': expected file, source, name, define or device", name);
+    if (!known[i])
+      rp_error(L, "compiling: unknown field '%s': expected file, source, name, define or device", name);
   }
 }
 
@@ -131,7 +147,8 @@ static int no_kernel(lua_State *L, const rp_program *prog, const char *name) {
     luaL_addstring(&b, prog->signatures[i].name);
   }
   luaL_pushresult(&b);
-  return rp_error(L, "program %s: no kernel named '%s'; it has %s", prog->name, name, prog->kernel_count ? lua_tostring(L, -1) : "none");
+  return rp_error(L, "program %s: no kernel named '%s'; it has %s", prog->name, name,
+                  prog->kernel_count ? lua_tostring(L, -1) : "none");
 }
 
 static int kernel_method(lua_State *L) {
@@ -204,21 +221,27 @@ static void read_scalar(lua_State *L, const rp_kernel *kernel, size_t index, rp_
     return;
   }
   if ((out->param = rp_test_param(L, -1))) return;
-  if (type != LUA_TNUMBER) argument_error(L, kernel, index, lua_pushfstring(L, "number expected, got %s", luaL_typename(L, -1)));
-  if (rp_number_store(formal->type, rp_to_number(L, -1), out->scalar) != RP_OK) argument_error(L, kernel, index, rp_message());
+  if (type != LUA_TNUMBER)
+    argument_error(L, kernel, index, lua_pushfstring(L, "number expected, got %s", luaL_typename(L, -1)));
+  if (rp_number_store(formal->type, rp_to_number(L, -1), out->scalar) != RP_OK)
+    argument_error(L, kernel, index, rp_message());
 }
 
 static void read_pointer(lua_State *L, const rp_kernel *kernel, size_t index, rp_actual *out) {
   rp_tensor *x = rp_test_tensor(L, -1);
   if (x && !x->block) argument_error(L, kernel, index, "the tensor is closed");
   if (!x && !(lua_isboolean(L, -1) && !lua_toboolean(L, -1)))
-    argument_error(L, kernel, index, lua_pushfstring(L, "tensor expected (or false for a null pointer), got %s", luaL_typename(L, -1)));
+    argument_error(
+        L, kernel, index,
+        lua_pushfstring(L, "tensor expected (or false for a null pointer), got %s", luaL_typename(L, -1)));
   out->tensor = x;
 }
 
 static void read_args(lua_State *L, const rp_kernel *kernel, rp_actual *args) {
   size_t count = kernel->signature->count;
-  if (count > MOST_ARGS) rp_error(L, "launching %s: it has %d parameters, at most %d are possible", kernel->signature->name, (int)count, MOST_ARGS);
+  if (count > MOST_ARGS)
+    rp_error(L, "launching %s: it has %d parameters, at most %d are possible", kernel->signature->name,
+             (int)count, MOST_ARGS);
   for (size_t i = 0; i < count; i++) {
     if (lua_rawgeti(L, 2, (lua_Integer)i + 1) == LUA_TNIL) argument_error(L, kernel, i, "missing");
     if (kernel->signature->formals[i].pointer) read_pointer(L, kernel, i, args + i);
@@ -231,7 +254,8 @@ static uint32_t dim_value(lua_State *L, const rp_kernel *kernel, const char *fie
   int exact;
   lua_Integer n = lua_tointegerx(L, -1, &exact);
   if (!exact || lua_type(L, -1) != LUA_TNUMBER || n < 0 || n > UINT32_MAX)
-    rp_error(L, "launching %s: %s: counts from 0 to 2^32 - 1 expected, got %s", kernel->signature->name, field, luaL_tolstring(L, -1, NULL));
+    rp_error(L, "launching %s: %s: counts from 0 to 2^32 - 1 expected, got %s", kernel->signature->name,
+             field, luaL_tolstring(L, -1, NULL));
   return (uint32_t)n;
 }
 
@@ -241,7 +265,9 @@ static rp_dims read_dims(lua_State *L, const rp_kernel *kernel, const char *fiel
   if (!lua_istable(L, -1)) return dims.x = dim_value(L, kernel, field), dims;
   uint32_t *each[] = {&dims.x, &dims.y, &dims.z};
   lua_Integer count = (lua_Integer)lua_rawlen(L, -1);
-  if (count < 1 || count > 3) rp_error(L, "launching %s: %s: one to three counts expected, got %d", kernel->signature->name, field, (int)count);
+  if (count < 1 || count > 3)
+    rp_error(L, "launching %s: %s: one to three counts expected, got %d", kernel->signature->name, field,
+             (int)count);
   for (lua_Integer i = 0; i < count; i++) {
     lua_rawgeti(L, -1, i + 1);
     *each[i] = dim_value(L, kernel, field);
@@ -256,7 +282,9 @@ static void read_field(lua_State *L, const rp_kernel *kernel, const char *field,
   else if (strcmp(field, "cluster") == 0) how->cluster = read_dims(L, kernel, field);
   else if (strcmp(field, "shared") == 0) how->shared = dim_value(L, kernel, field);
   else if (strcmp(field, "cooperative") == 0) how->cooperative = lua_toboolean(L, -1);
-  else rp_error(L, "launching %s: unknown field '%s': expected grid, block, shared, cluster or cooperative", kernel->signature->name, field);
+  else
+    rp_error(L, "launching %s: unknown field '%s': expected grid, block, shared, cluster or cooperative",
+             kernel->signature->name, field);
 }
 
 /* Named fields, and that there are no more arguments than parameters. */
@@ -265,11 +293,13 @@ static void read_geometry(lua_State *L, const rp_kernel *kernel, rp_geometry *ho
     if (lua_isinteger(L, -2)) {
       lua_Integer i = lua_tointeger(L, -2);
       if (i < 1 || (size_t)i > kernel->signature->count)
-        rp_error(L, "launching %s: argument %d: it has %d parameters", kernel->signature->name, (int)i, (int)kernel->signature->count);
+        rp_error(L, "launching %s: argument %d: it has %d parameters", kernel->signature->name, (int)i,
+                 (int)kernel->signature->count);
     } else if (lua_type(L, -2) == LUA_TSTRING) {
       read_field(L, kernel, lua_tostring(L, -2), how);
     } else {
-      rp_error(L, "launching %s: a field of type %s: expected names and arguments", kernel->signature->name, luaL_typename(L, -2));
+      rp_error(L, "launching %s: a field of type %s: expected names and arguments", kernel->signature->name,
+               luaL_typename(L, -2));
     }
   }
 }
@@ -278,7 +308,9 @@ static void read_geometry(lua_State *L, const rp_kernel *kernel, rp_geometry *ho
 static int launch(lua_State *L) {
   const rp_kernel *kernel = rp_check_kernel(L, 1);
   lua_settop(L, 2);
-  if (!lua_istable(L, 2)) return rp_error(L, "launching %s: expected a table of arguments, got %s", kernel->signature->name, luaL_typename(L, 2));
+  if (!lua_istable(L, 2))
+    return rp_error(L, "launching %s: expected a table of arguments, got %s", kernel->signature->name,
+                    luaL_typename(L, 2));
   rp_geometry how = {.grid = {1, 1, 1}, .block = {kernel->signature->global ? 1 : KERNEL_BLOCK, 1, 1}};
   rp_actual args[MOST_ARGS] = {0};
   read_geometry(L, kernel, &how);
@@ -295,7 +327,8 @@ static void push_signature(lua_State *L, const rp_signature *signature) {
   luaL_addstring(&b, " (");
   for (size_t i = 0; i < signature->count; i++) {
     const rp_formal *f = signature->formals + i;
-    lua_pushfstring(L, "%s%s%s %s%s", i ? ", " : "", f->pointer && f->constant ? "const " : "", rp_type_name(f->type), f->pointer ? "*" : "", f->name);
+    lua_pushfstring(L, "%s%s%s %s%s", i ? ", " : "", f->pointer && f->constant ? "const " : "",
+                    rp_type_name(f->type), f->pointer ? "*" : "", f->name);
     luaL_addvalue(&b);
   }
   luaL_addchar(&b, ')');
@@ -330,8 +363,12 @@ static int kernel_close(lua_State *L) {
 
 /* ---- parameters */
 
-static const struct { const char *name; rp_type type; } param_types[] = {
-    {"f32", RP_T_F32}, {"f64", RP_T_F64}, {"i32", RP_T_I32}, {"u32", RP_T_U32}, {"i64", RP_T_I64}, {"u64", RP_T_U64}, {"u8", RP_T_U8},
+static const struct {
+  const char *name;
+  rp_type type;
+} param_types[] = {
+    {"f32", RP_T_F32}, {"f64", RP_T_F64}, {"i32", RP_T_I32}, {"u32", RP_T_U32},
+    {"i64", RP_T_I64}, {"u64", RP_T_U64}, {"u8", RP_T_U8},
 };
 
 static rp_type check_param_type(lua_State *L, int arg) {
@@ -348,7 +385,8 @@ rp_param *rp_test_param(lua_State *L, int index) {
 }
 
 static void check_value(lua_State *L, int arg, rp_type type, void *out) {
-  if (rp_number_store(type, rp_check_number(L, arg), out) != RP_OK) rp_argument_error(L, arg, "%s", rp_message());
+  if (rp_number_store(type, rp_check_number(L, arg), out) != RP_OK)
+    rp_argument_error(L, arg, "%s", rp_message());
 }
 
 /* param(type, value) */
@@ -401,10 +439,14 @@ static int param_close(lua_State *L) {
 }
 
 void rp_bind_program(lua_State *L) {
-  static const luaL_Reg functions[] = {{"compile", compile}, {"build_kernels", build_kernels}, {"param", param}, {NULL, NULL}};
-  static const luaL_Reg program_methods[] = {{"kernel", kernel_method}, {"close", program_close}, {NULL, NULL}};
-  static const luaL_Reg program_meta[] = {{"__gc", program_collect}, {"__close", program_close}, {"__tostring", program_to_string}, {NULL, NULL}};
-  static const luaL_Reg kernel_meta[] = {{"__call", launch}, {"__gc", kernel_close}, {"__tostring", kernel_to_string}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+      {"compile", compile}, {"build_kernels", build_kernels}, {"param", param}, {NULL, NULL}};
+  static const luaL_Reg program_methods[] = {
+      {"kernel", kernel_method}, {"close", program_close}, {NULL, NULL}};
+  static const luaL_Reg program_meta[] = {
+      {"__gc", program_collect}, {"__close", program_close}, {"__tostring", program_to_string}, {NULL, NULL}};
+  static const luaL_Reg kernel_meta[] = {
+      {"__call", launch}, {"__gc", kernel_close}, {"__tostring", kernel_to_string}, {NULL, NULL}};
   static const luaL_Reg param_methods[] = {{"set", param_set}, {NULL, NULL}};
   static const luaL_Reg param_meta[] = {{"__gc", param_close}, {"__tostring", param_to_string}, {NULL, NULL}};
   rp_class(L, RP_PROGRAM_NAME, program_methods, program_get, program_meta);

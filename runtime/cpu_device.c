@@ -268,7 +268,7 @@ static uint32_t split(const rp_launch *launch, int threads) {
 /* How many parts the team makes of a __global__ launch: none that is too small to be worth the trouble. */
 static uint32_t parts(const rp_launch *launch, int threads) {
   rp_dims g = launch->grid, b = launch->block;
-  uint64_t blocks = (uint64_t)g.x * g.y * g.z, work = blocks * (b.x * b.y * b.z);
+  uint64_t blocks = (uint64_t)g.x * g.y * g.z, work = blocks * b.x * b.y * b.z;
   uint64_t most = threads > 1 ? (uint64_t)threads * PARTS_A_THREAD : 1;
   uint64_t worth = work / PART_THREADS < most ? work / PART_THREADS : most;
   return (uint32_t)(worth < 1 ? 1 : worth < blocks ? worth : blocks);

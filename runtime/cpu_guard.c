@@ -42,7 +42,7 @@ static int access_of(int signal, const void *at) {
 /* Not a kernel's fault: whoever was there before us, or the end of the process when the instruction is tried again. */
 static void pass_on(int signal, siginfo_t *info, void *at) {
   int i = 0;
-  while (signals[i] != signal) i++;
+  while (i < SIGNALS - 1 && signals[i] != signal) i++;
   const struct sigaction *before = guard.before + i;
   if (before->sa_flags & SA_SIGINFO) before->sa_sigaction(signal, info, at);
   else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN) before->sa_handler(signal);

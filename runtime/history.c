@@ -121,7 +121,7 @@ void rp_history_change(rp_history *h) {
   rp_moment moment = present(h), *newest = h->moment_count ? h->moments + h->moment_count - 1 : NULL;
   h->changes++;
   if (newest && newest->changes < h->stride) return merge_moments(newest, &moment);
-  if (h->moment_count == RP_MOST_MOMENTS) halve_moments(h);
+  if (newest && h->moment_count == RP_MOST_MOMENTS) halve_moments(h);
   if (!rp_grow(&h->moments, &h->moment_room, h->moment_count + 1, sizeof moment))
     return (void)(h->torn = true);
   h->moments[h->moment_count++] = moment;

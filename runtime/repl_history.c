@@ -70,7 +70,7 @@ const char *rp_history_open(void (*add)(const char *line)) {
   if (file < 0) return strerror(errno);
   read_lines(&ring);
   each(&ring, add);
-  if (ring.count > 2 * RP_HISTORY_LINES && ftruncate(file, 0) == 0) each(&ring, rp_history_append);
+  if (ring.count > (size_t)2 * RP_HISTORY_LINES && ftruncate(file, 0) == 0) each(&ring, rp_history_append);
   for (size_t i = 0; i < RP_HISTORY_LINES; i++) free(ring.lines[i]);
   memset(&ring, 0, sizeof ring);
   return NULL;

@@ -83,18 +83,15 @@ static rp_status take_if(scanner *s, int line) {
 static rp_status take_directive(scanner *s, rp_token token) {
   rp_lexer rest;
   switch (rp_token_directive(token, &rest)) {
-  case RP_DIRECTIVE_IF:
-    return take_if(s, token.line);
-  case RP_DIRECTIVE_ELSE:
-    if (s->ifs) s->depth = s->if_depth[s->ifs - 1];
-    return RP_OK;
-  case RP_DIRECTIVE_ENDIF:
-    if (s->ifs) s->ifs--;
-    return RP_OK;
-  case RP_DIRECTIVE_DEFINE:
-    return check_macro(s, rest);
-  default:
-    return RP_OK;
+    case RP_DIRECTIVE_IF: return take_if(s, token.line);
+    case RP_DIRECTIVE_ELSE:
+      if (s->ifs) s->depth = s->if_depth[s->ifs - 1];
+      return RP_OK;
+    case RP_DIRECTIVE_ENDIF:
+      if (s->ifs) s->ifs--;
+      return RP_OK;
+    case RP_DIRECTIVE_DEFINE: return check_macro(s, rest);
+    default: return RP_OK;
   }
 }
 
@@ -293,18 +290,13 @@ static void take_mark(scanner *s, rp_token mark) {
 
 static rp_status take_token(scanner *s, rp_token token) {
   switch (token.kind) {
-  case RP_TOKEN_DIRECTIVE:
-    return take_directive(s, token);
-  case RP_TOKEN_WORD:
-    return take_word(s, token);
-  case RP_TOKEN_STRING:
-    s->extern_c |= rp_token_is(s->before, "extern") && rp_token_is(token, "\"C\"");
-    return RP_OK;
-  case RP_TOKEN_MARK:
-    take_mark(s, token);
-    return RP_OK;
-  default:
-    return RP_OK;
+    case RP_TOKEN_DIRECTIVE: return take_directive(s, token);
+    case RP_TOKEN_WORD: return take_word(s, token);
+    case RP_TOKEN_STRING:
+      s->extern_c |= rp_token_is(s->before, "extern") && rp_token_is(token, "\"C\"");
+      return RP_OK;
+    case RP_TOKEN_MARK: take_mark(s, token); return RP_OK;
+    default: return RP_OK;
   }
 }
 

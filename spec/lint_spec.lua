@@ -2,7 +2,7 @@
 local helper = require "spec.helper"
 
 describe("scripts/lint.sh", function()
-  for check, tool in pairs { lua = "luacheck", shell = "shellcheck" } do
+  for check, tool in pairs { lua = "luacheck", shell = "shellcheck", format = "clang-format" } do
     it("has nothing to say of " .. check, function()
       if not io.open "CMakeLists.txt" then helper.pending "the source is not here" end
       if helper.run("command -v " .. tool) ~= 0 then helper.pending(("there is no %s here"):format(tool)) end
