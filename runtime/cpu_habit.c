@@ -1,7 +1,8 @@
 /* cpu_habit.c - see cpu_habit.h.
  *
- * Runs come in windows. Now and then a window goes the other way; it ends early once it has cost as much as a
- * usual one, so a trial that fails costs one window at most, however bad that way is.
+ * Runs come in windows. The first does not count: memory is touched for the first time, threads are started.
+ * Now and then a window goes the other way; it ends early once it has cost as much as a usual one, so a trial
+ * that fails costs one window at most, however bad that way is.
  */
 #include "cpu_habit.h"
 
@@ -42,7 +43,8 @@ void rp_habit_note(rp_habit *habit, int64_t ns, bool late) {
   habit->late |= late;
   bool full = habit->runs == WINDOW, worse = habit->trial && habit->spent >= habit->usual * WINDOW;
   if (!full && !worse) return;
-  if (habit->trial) end_trial(habit, !worse);
+  if (!habit->warm) habit->warm = true;
+  else if (habit->trial) end_trial(habit, !worse);
   else end_window(habit);
   begin(habit);
 }

@@ -14,6 +14,7 @@
 typedef struct rp_habit { /* zeroed: new */
   bool alone;             /* how the next run goes */
   bool trial;             /* of the way that is not usual */
+  bool warm;              /* the first window is over */
   bool late;              /* some thread kept a run of this window waiting */
   uint32_t runs;          /* of this window */
   int64_t spent;          /* ns, by them */
