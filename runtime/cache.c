@@ -105,14 +105,14 @@ static rp_status make_key(const rp_device_ops *ops, const char *arch, const rp_s
 
 /* ---- Places */
 
-/* Where the user's entries lie; false: nowhere. */
+/* Where the user's entries lie; false: nowhere, as with a home that depends on where one stands. */
 static bool user_path(char *out, size_t room) {
   const char *own = getenv("REPRISE_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *user = getenv("HOME");
   int length = -1;
   if (own && *own) length = snprintf(out, room, "%s", own);
   else if (xdg && *xdg == '/')
     length = snprintf(out, room, "%s/reprise", xdg); /* the standard wants absolute ones */
-  else if (user && *user) length = snprintf(out, room, "%s/.cache/reprise", user);
+  else if (user && *user == '/') length = snprintf(out, room, "%s/.cache/reprise", user);
   return length > 0 && (size_t)length < room;
 }
 

@@ -54,7 +54,7 @@ run_specs() {
 skip() { table+=("$(printf '%-9s skipped: %s' "$1" "$2")"); }
 
 check_asan() {
-  configure_into $checks/asan/build -DREPRISE_SANITIZE=address
+  configure_into $checks/asan/build -DREPRISE_SANITIZE=address -DREPRISE_PREBUILD=native
   export REPRISE_POOL=off ASAN_OPTIONS=log_path=$PWD/$checks/asan/reports/report
   run_specs asan timeout 1800 $checks/asan/build/reprise --test
   unset REPRISE_POOL ASAN_OPTIONS
@@ -63,7 +63,7 @@ check_asan() {
 # A loop of Lua that calls nothing is never interrupted here: the sanitizer keeps signals back until the program comes
 # by, so the specs of Ctrl-C are left out.
 check_tsan() {
-  configure_into $checks/tsan/build -DREPRISE_SANITIZE=thread
+  configure_into $checks/tsan/build -DREPRISE_SANITIZE=thread -DREPRISE_PREBUILD=native
   export TSAN_OPTIONS=log_path=$PWD/$checks/tsan/reports/report
   run_specs tsan timeout 1800 $checks/tsan/build/reprise --test --filter-out=Ctrl%-C
   unset TSAN_OPTIONS
@@ -73,9 +73,69 @@ check_valgrind() {
   if ! has valgrind; then skip valgrind "it is not installed (Debian and Ubuntu: apt-get install valgrind)" && return; fi
   configure_into $checks/valgrind/build -DCMAKE_BUILD_TYPE=RelWithDebInfo
   export REPRISE_POOL=off
-  run_specs valgrind timeout 3600 valgrind --quiet --leak-check=full --errors-for-leak-kinds=definite --error-exitcode=97 \
+  run_specs valgrind timeout 3600 valgrind --quiet --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite --error-exitcode=97 \
     "--log-file=$checks/valgrind/reports/report.%p" $checks/valgrind/build/reprise --test
   unset REPRISE_POOL
+}
+
+# emulated NAME EMULATOR... PROGRAM: a script that starts the program in the emulator; specs that start it go the same way.
+emulated() {
+  local script=$checks/$1/reprise
+  shift
+  mkdir -p "$(dirname "$script")"
+  printf '#!/bin/sh\nexec%s "$@"\n' "$(printf ' "%s"' "$@")" >"$script"
+  chmod +x "$script"
+  export REPRISE_PROGRAM=$PWD/$script
+}
+
+# Only what the shell lines of specs need is on PATH.
+check_baseline() {
+  if ! has qemu-x86_64; then skip baseline "qemu-x86_64 is missing (Debian and Ubuntu: apt-get install qemu-user)" && return; fi
+  local tool tools=$PWD/$checks/baseline/tools folder=$PWD/$checks/baseline/build/portable
+  configure_into $checks/baseline/build -DREPRISE_CUDA=OFF
+  cmake --build $checks/baseline/build --target portable >>$checks/baseline/build/build.log 2>&1
+  mkdir -p "$tools"
+  for tool in sh bash env cat cp mv rm ls mkdir mkfifo mktemp chmod touch sleep kill head tail grep sed sort wc printf echo \
+    test true false timeout dd truncate ln find stat seq tr cut; do
+    if has "$tool"; then ln -sf "$(type -P "$tool")" "$tools/$tool"; fi
+  done
+  emulated baseline "$(type -P qemu-x86_64)" -cpu Nehalem "$folder/reprise"
+  run_specs baseline env -i PATH="$tools" HOME="$tools" REPRISE_THREADS=1 REPRISE_PROGRAM="$REPRISE_PROGRAM" \
+    "$(type -P timeout)" 3600 "$REPRISE_PROGRAM" --test "--directory=$folder"
+  unset REPRISE_PROGRAM
+}
+
+# Lua, jansson and xxHash for aarch64, unpacked into a folder: nothing is installed, and no architecture is added.
+fetch_aarch64() {
+  local to=$1 lists=$1/apt option=()
+  if [ -f "$to/usr/include/jansson.h" ]; then return; fi
+  mkdir -p "$lists/state/lists/partial" "$lists/cache/archives/partial" "$to/debs"
+  option=(-o Dir::State="$PWD/$lists/state" -o Dir::Cache="$PWD/$lists/cache" -o Dir::State::status=/dev/null
+    -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root)
+  apt-get "${option[@]}" -qq update >/dev/null
+  (cd "$to/debs" && apt-get "${option[@]}" -qq download liblua5.4-dev libjansson-dev libxxhash-dev \
+    lua-filesystem lua-system lua-term >/dev/null)
+  local package
+  for package in "$to"/debs/*.deb; do dpkg -x "$package" "$to"; done
+}
+
+check_aarch64() {
+  if ! has qemu-aarch64 || ! has aarch64-linux-gnu-g++ || ! has apt-get; then
+    skip aarch64 "it needs qemu-user and g++-aarch64-linux-gnu of Debian or Ubuntu" && return
+  fi
+  local root=$PWD/$checks/aarch64/root build=$checks/aarch64/build
+  fetch_aarch64 "$checks/aarch64/root"
+  export REPRISE_CXX=aarch64-linux-gnu-g++
+  configure_into "$build" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DREPRISE_CUDA=OFF \
+    -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_LIBRARY_ARCHITECTURE=aarch64-linux-gnu \
+    -DCMAKE_FIND_ROOT_PATH="$root" -DCMAKE_FIND_ROOT_PATH_MODE_LIBRARY=ONLY -DCMAKE_FIND_ROOT_PATH_MODE_INCLUDE=ONLY \
+    -DCMAKE_C_FLAGS="-isystem $root/usr/include/aarch64-linux-gnu" \
+    "-DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64;-L;/usr/aarch64-linux-gnu"
+  emulated aarch64 qemu-aarch64 -L /usr/aarch64-linux-gnu -E "LD_LIBRARY_PATH=$root/usr/lib/aarch64-linux-gnu" \
+    "$PWD/$build/reprise"
+  run_specs aarch64 env REPRISE_THREADS=1 LUA_CPATH="$root/usr/lib/aarch64-linux-gnu/lua/5.4/?.so" \
+    timeout 3600 "$REPRISE_PROGRAM" --test
+  unset REPRISE_CXX REPRISE_PROGRAM
 }
 
 names=() files=() worst=0

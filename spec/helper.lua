@@ -99,10 +99,10 @@ function m.fixture(path)
   return "spec/fixtures/" .. path
 end
 
---- The path of the running program.
+--- The path of the running program; REPRISE_PROGRAM names a way to start it where that is not enough (an emulator).
 ---@return string
 function m.program()
-  return core.file
+  return os.getenv "REPRISE_PROGRAM" or core.file
 end
 
 local compiler

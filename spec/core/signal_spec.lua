@@ -21,9 +21,7 @@ helper.each_device(function(name)
 
     local function begin(last)
       if not step then
-        if name == "cpu" and not helper.compiler() then
-          return pending "no C++ compiler on this machine: kernels of one's own do not compile on the CPU device"
-        end
+        helper.needs_compiler(name)
         dev = rp.device(name)
         signal, state = rp.signal(dev, 8), rp.zeros({ 3 }, "i32", dev)
         local prog, words = rp.compile { source = SOURCE, device = dev }, signal.words
