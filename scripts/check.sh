@@ -78,12 +78,15 @@ check_valgrind() {
   unset REPRISE_POOL
 }
 
+# An emulator keeps books on every page of reserved addresses: pools make do with fewer.
+addresses=60000000 # KiB
+
 # emulated NAME EMULATOR... PROGRAM: a script that starts the program in the emulator; specs that start it go the same way.
 emulated() {
   local script=$checks/$1/reprise
   shift
   mkdir -p "$(dirname "$script")"
-  printf '#!/bin/sh\nexec%s "$@"\n' "$(printf ' "%s"' "$@")" >"$script"
+  printf '#!/bin/sh\nulimit -v %d\nexec%s "$@"\n' "$addresses" "$(printf ' "%s"' "$@")" >"$script"
   chmod +x "$script"
   export REPRISE_PROGRAM=$PWD/$script
 }
