@@ -10,7 +10,7 @@ local helper = require "spec.helper"
 
 local m = {}
 
-local PATIENCE = 15 -- seconds until an awaited text counts as missing
+local PATIENCE = 20 -- seconds until an awaited text counts as missing
 local LOOK = 0.05 -- seconds between looks
 
 local count = 0
