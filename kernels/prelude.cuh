@@ -45,7 +45,7 @@ typedef unsigned long long u64;
 typedef struct { u16 bits; } f16;
 typedef struct { u16 bits; } bf16;
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(RP_CUDA) /* a GPU's compiler, or the CPU device's words for CUDA's: cuda.cuh */
 
 /* ---- on a GPU: the words are CUDA's ---- */
 
@@ -98,15 +98,54 @@ typedef struct { float v[8]; } float8;
 #define RP_EACH UNROLL for (int i = 0; i < 8; i++)
 #define at8(a, i) ((a).v[i])
 
+#ifdef __CUDA_ARCH__
 INLINE float rp_half (u32 bits) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"((u16)bits)); return f; }
+INLINE u16 rp_half_bits (float x) { u16 bits; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x)); return bits; }
+INLINE uint4 rp_words (const void *p) { return *(const uint4 *)p; } /* 16 bytes as four words */
+INLINE uint4 rp_words_once (const void *p) { /* read-only path; not kept in L1 */
+  uint4 a;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
+  return a;
+}
+INLINE uint4 rp_ask (const void *p) { /* volatile, or the compiler asks when it is needed */
+  uint4 a;
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
+  return a;
+}
+INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
+INLINE void rp_store_system (u64 *p, u64 x) { asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(p), "l"(x) : "memory"); }
+#else /* on the CPU device, which plays a GPU: see REPRISE_SIMT */
+RP_DYNAMIC("rp_dynamic", "_ZTH10rp_dynamic")
+INLINE float rp_half (u32 bits) { /* times 2^-112 puts the exponent right, subnormals too */
+  u32 u = (bits & 0x7fffu) << 13;
+  float f = (bits & 0x7c00u) == 0x7c00u ? __uint_as_float(u | 0x7f800000u) : __uint_as_float(u) * 0x1p112f;
+  return bits & 0x8000u ? -f : f;
+}
+INLINE u16 rp_half_bits (float x) { /* to nearest even; the exponent of what is small is lifted until bits fall off */
+  u32 u = __float_as_uint(x), sign = u >> 16 & 0x8000u;
+  u &= 0x7fffffffu;
+  if (u >= 0x47800000u) return (u16)(sign | (u > 0x7f800000u ? 0x7fffu : 0x7c00u));
+  if (u < 0x38800000u) return (u16)(sign | __float_as_uint(__uint_as_float(u) + 0.5f) - 0x3f000000u);
+  return (u16)(sign | (u + 0xc8000fffu + (u >> 13 & 1u)) >> 13);
+}
+INLINE uint4 rp_words (const void *p) {
+  if ((u64)p & 15) rp_now.trap(rp_now.crew, "16 bytes are read from an address that is not a multiple of 16");
+  return *(const uint4 *)p;
+}
+INLINE uint4 rp_words_once (const void *p) { return rp_words(p); }
+INLINE uint4 rp_ask (const void *p) { return rp_words(p); }
+INLINE void prefetch (const void *) {}
+INLINE void rp_store_system (u64 *p, u64 x) { __atomic_store_n(p, x, __ATOMIC_RELAXED); }
+#endif
+
 INLINE float to_f32 (float x) { return x; }
 INLINE float to_f32 (f16 x) { return rp_half(x.bits); }
 INLINE float to_f32 (bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 
 INLINE f16 to_f16 (float x) {
   x = x > 65504.0f ? 65504.0f : x < -65504.0f ? -65504.0f : x; /* not fminf: that would lose a nan */
-  f16 h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h.bits) : "f"(x));
+  f16 h = {rp_half_bits(x)};
   return h;
 }
 
@@ -116,13 +155,7 @@ INLINE bf16 to_bf16 (float x) {
   return b;
 }
 
-/* 16 bytes as four words, and words as floats; the last argument only says which type */
-INLINE uint4 rp_words (const void *p) { return *(const uint4 *)p; }
-INLINE uint4 rp_words_once (const void *p) { /* read-only path; not kept in L1 */
-  uint4 a;
-  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
-  return a;
-}
+/* words as floats; the last argument only says which type */
 INLINE float8 rp_widen (uint4 a, uint4 b) {
   u32 u[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
   float8 r;
@@ -149,20 +182,13 @@ INLINE float8 weight8 (const float *p) { return rp_widen(rp_words_once(p), rp_wo
 INLINE float8 weight8 (const f16 *p) { return rp_widen(rp_words_once(p), p); }
 INLINE float8 weight8 (const bf16 *p) { return rp_widen(rp_words_once(p), p); }
 
-/* A pack of weights on its way: nothing waits for it until widen8. Volatile, or the compiler asks when it is needed. */
+/* A pack of weights on its way: nothing waits for it until widen8. */
 template <class rp_t> struct asked8 { uint4 words[sizeof(rp_t) / 2]; };
-INLINE uint4 rp_ask (const void *p) {
-  uint4 a;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
-  return a;
-}
 template <class rp_t> INLINE asked8<rp_t> ask8 (const rp_t *p) { return {rp_ask(p)}; }
 INLINE asked8<float> ask8 (const float *p) { return {rp_ask(p), rp_ask(p + 4)}; }
 template <class rp_t> INLINE float8 widen8 (asked8<rp_t> a) { return rp_widen(a.words[0], (const rp_t *)nullptr); }
 INLINE float8 widen8 (asked8<float> a) { return rp_widen(a.words[0], a.words[1]); }
 
-INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 INLINE void prefetch_far (const void *p) { prefetch(p); }
 
 INLINE void store8 (float *p, float8 a) {
@@ -262,7 +288,7 @@ INLINE int last_block (u32 *count) {
 /* One aligned 8-byte store into mapped host memory, read whole by the polling host: no fence, no order is needed.
  * number = epoch << 16 | step, so at most 65,535 steps. */
 INLINE void publish (u64 *ring, u32 number, u32 value) {
-  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(ring), "l"((u64)number << 32 | value) : "memory");
+  rp_store_system(ring, (u64)number << 32 | value);
 }
 
 #else

@@ -178,6 +178,7 @@ static int get(lua_State *L) {
   if (strcmp(key, "name") == 0) return lua_pushstring(L, dev->name), 1;
   if (strcmp(key, "model") == 0) return lua_pushstring(L, dev->model), 1;
   if (strcmp(key, "arch") == 0) return lua_pushstring(L, dev->arch), 1;
+  if (strcmp(key, "simt") == 0) return lua_pushboolean(L, dev->simt), 1;
   if (strcmp(key, "units") == 0) return lua_pushinteger(L, dev->units), 1;
   if (strcmp(key, "waits") == 0) return lua_pushinteger(L, (lua_Integer)dev->waits), 1;
   if (strcmp(key, "downloaded") == 0) return lua_pushinteger(L, (lua_Integer)dev->downloaded), 1;

@@ -311,7 +311,7 @@ static int launch(lua_State *L) {
   if (!lua_istable(L, 2))
     return rp_error(L, "launching %s: expected a table of arguments, got %s", kernel->signature->name,
                     luaL_typename(L, 2));
-  rp_geometry how = {.grid = {1, 1, 1}, .block = {kernel->signature->global ? 1 : KERNEL_BLOCK, 1, 1}};
+  rp_geometry how = {.grid = {1, 1, 1}, .block = {kernel->signature->kernel ? KERNEL_BLOCK : 1, 1, 1}};
   rp_actual args[MOST_ARGS] = {0};
   read_geometry(L, kernel, &how);
   read_args(L, kernel, args);

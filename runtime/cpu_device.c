@@ -50,6 +50,12 @@ struct rp_exec {
 
 static int count(void) { return 1; }
 
+/* REPRISE_SIMT=1: the library's kernels run in the form that a GPU gets, so that it can be tested without one. */
+static bool plays_gpu(void) {
+  const char *word = getenv("REPRISE_SIMT");
+  return word && strcmp(word, "1") == 0;
+}
+
 static rp_status open_one(int ordinal, rp_device **out) {
   (void)ordinal;
   cpu *own = rp_alloc_zero(1, sizeof *own);
@@ -57,6 +63,7 @@ static rp_status open_one(int ordinal, rp_device **out) {
   rp_device *dev = &own->base;
   dev->ops = &rp_cpu_ops;
   dev->granularity = GRANULARITY;
+  dev->simt = plays_gpu();
   snprintf(dev->name, sizeof dev->name, "cpu");
   rp_cpu_model(dev->model, sizeof dev->model);
   rp_status status = rp_cpu_arch(dev->arch, sizeof dev->arch);

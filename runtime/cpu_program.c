@@ -156,7 +156,8 @@ static void print_labels(FILE *out, const char *text) {
   for (rp_token token, name = {0}; (token = rp_lexer_next(&lexer)).kind != RP_TOKEN_END;) {
     rp_lexer ahead = lexer;
     if (rp_token_is(token, "extern") && read_dynamic(&ahead, &name))
-      fprintf(out, "RP_DYNAMIC(\"%.*s\")\n", (int)name.length, name.at);
+      fprintf(out, "RP_DYNAMIC(\"%.*s\", \"_ZTH%zu%.*s\")\n", (int)name.length, name.at, (size_t)name.length,
+              (int)name.length, name.at);
   }
 }
 

@@ -186,6 +186,7 @@ static rp_status describe(rp_cuda_device *dev) {
   dev->capability = (int)(major * 10 + minor);
   dev->cooperates = cooperates;
   dev->base.units = (int)units;
+  dev->base.simt = true;
   snprintf(dev->base.arch, sizeof dev->base.arch, "sm_%d", dev->capability);
   return RP_OK;
 }

@@ -125,6 +125,7 @@ struct rp_device {
   char name[16];      /* "cpu", "cuda:0" */
   char model[96];     /* "NVIDIA H200" */
   char arch[32];      /* "sm_90", "x86-64-v3": in cache keys */
+  bool simt;          /* warps have 32 lanes: a GPU, or a CPU that plays one */
   int units;          /* multiprocessors or threads: what a grid should fill */
   size_t granularity; /* bytes; of commit */
   uint32_t count;     /* owners; see rp_device_retain */

@@ -102,7 +102,8 @@ static bool any_global(const unit *u) {
   return false;
 }
 
-static rp_status unit_scan(unit *u, const rp_device_ops *ops, const rp_program_spec *spec, const char *text) {
+static rp_status unit_scan(unit *u, const char *cuda_folder, bool simt, const rp_program_spec *spec,
+                           const char *text) {
   RP_TRY(sort_defines(u->name, spec, &u->defines));
   RP_TRY(rp_includes_find(spec->file, u->name, text, &u->includes));
   RP_TRY(rp_signatures_scan(u->name, text, u->defines, spec->define_count, &u->kernels, &u->kernel_count));
@@ -111,7 +112,8 @@ static rp_status unit_scan(unit *u, const rp_device_ops *ops, const rp_program_s
                    "compiling %s: it defines no kernel: expected `KERNEL void name(...) { ... }` or "
                    "`__global__ void name(...) { ... }`",
                    u->name);
-  if (ops->cuda_folder && any_global(u)) RP_TRY(rp_includes_cuda(ops->cuda_folder, text, &u->includes));
+  for (size_t i = 0; i < u->kernel_count && simt; i++) u->kernels[i].global = true;
+  if (cuda_folder && any_global(u)) RP_TRY(rp_includes_cuda(cuda_folder, text, &u->includes));
   u->source =
       (rp_source){u->name,           text,       u->defines,     spec->define_count, u->includes.headers,
                   u->includes.count, u->kernels, u->kernel_count};
@@ -119,12 +121,12 @@ static rp_status unit_scan(unit *u, const rp_device_ops *ops, const rp_program_s
 }
 
 /* On failure nothing is left to free. */
-static rp_status unit_open(unit *u, const rp_device_ops *ops, const rp_program_spec *spec) {
+static rp_status unit_open(unit *u, const char *cuda_folder, bool simt, const rp_program_spec *spec) {
   if (!spec->file == !spec->text)
     return rp_fail(RP_ARGUMENT, "compiling: expected either a file or a source text");
   *u = (unit){.name = spec->file ? spec->file : spec->name ? spec->name : "source"};
   if (spec->file) RP_TRY(rp_text_read(spec->file, &u->text));
-  rp_status status = unit_scan(u, ops, spec, spec->file ? u->text : spec->text);
+  rp_status status = unit_scan(u, cuda_folder, simt, spec, spec->file ? u->text : spec->text);
   if (status != RP_OK) unit_free(u);
   return status;
 }
@@ -184,7 +186,7 @@ static rp_status build(rp_device *dev, unit *u, rp_program **out) {
 rp_status rp_program_compile(rp_device *dev, const rp_program_spec *spec, rp_program **out) {
   unit u;
   RP_TRY(rp_device_usable(dev));
-  RP_TRY(unit_open(&u, dev->ops, spec));
+  RP_TRY(unit_open(&u, dev->ops->cuda_folder, dev->simt, spec));
   rp_status status = build(dev, &u, out);
   unit_free(&u);
   return status;
@@ -196,7 +198,7 @@ rp_status rp_program_build(const char *kind, const char *arch, const rp_program_
   const rp_device_ops *ops = rp_device_kind(kind);
   if (!ops)
     return rp_fail(RP_UNSUPPORTED, "building kernels: this program knows no device of kind \"%s\"", kind);
-  RP_TRY(unit_open(&u, ops, spec));
+  RP_TRY(unit_open(&u, ops->cuda_folder, false, spec));
   rp_status status = rp_cache_build(folder, ops, arch, &u.source);
   unit_free(&u);
   return status;

@@ -248,7 +248,8 @@ static rp_status take_head(scanner *s, bool global) {
   if (!h.found || (!h.special && declaration(lexer))) return RP_OK;
   if (!rp_grow(&s->list, &s->room, s->count + 1, sizeof *s->list)) return RP_NOMEM;
   rp_signature *kernel = &s->list[s->count];
-  *kernel = (rp_signature){.global = global, .waits = s->waits || h.waits, .line = h.name.line};
+  *kernel =
+      (rp_signature){.kernel = !global, .global = global, .waits = s->waits || h.waits, .line = h.name.line};
   kernel->extern_c = !global || s->extern_c || h.extern_c || open_brace(s, 'C') >= 0;
   kernel->name = copy_name(&s->place, h.name);
   if (!kernel->name) return RP_NOMEM;

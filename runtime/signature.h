@@ -43,7 +43,8 @@ typedef struct rp_formal { /* one parameter of a kernel */
 
 typedef struct rp_signature {
   char *name;
-  bool global;   /* written with __global__ (CUDA's own rules); else KERNEL */
+  bool kernel;   /* written with KERNEL: any 1-D grid and block of whole warps will do; else __global__ */
+  bool global;   /* runs by CUDA's own rules: __global__, or KERNEL on a CPU that plays a GPU */
   bool extern_c; /* its symbol is its name; KERNEL always is */
   bool waits;    /* WAITS: may be entered by a programmatic edge */
   int line;      /* of its name, from 1 */

@@ -113,13 +113,16 @@ RP_INLINE void rp_enter(void *door, void (*thread)(void *const *), void *const *
 #define gridDim rp_now.blocks
 static const int warpSize = 32;
 
-/* Dynamic shared memory: one place, by as many names as the source declares. */
-#define RP_DYNAMIC(name)                                              \
-  __asm__(".ifndef rp_dynamic_shared\n"                               \
-          ".pushsection .tbss.rp_dynamic_shared,\"awT\",@nobits\n"    \
-          ".balign 128\nrp_dynamic_shared:\n.zero 227 * 1024\n"       \
-          ".popsection\n.endif\n"                                     \
-          ".set " name ", rp_dynamic_shared\n");
+/* Dynamic shared memory: one place, by as many names as the source declares. init is the function that g++ calls before it
+ * uses such a name in a template: there it forgets that nothing is left to be made. */
+#define RP_DYNAMIC(name, init)                                     \
+  __asm__(".ifndef rp_dynamic_shared\n"                             \
+          ".pushsection .tbss.rp_dynamic_shared,\"awT\",@nobits\n"  \
+          ".balign 128\nrp_dynamic_shared:\n.zero 227 * 1024\n"    \
+          ".popsection\n.pushsection .text\n"                      \
+          "rp_dynamic_ready:\nret\n.popsection\n.endif\n"          \
+          ".set " name ", rp_dynamic_shared\n"                      \
+          ".set " init ", rp_dynamic_ready\n");
 
 /* ---- waiting for the block */
 

@@ -79,7 +79,7 @@ end
 --- A block on the CPU: one warp, which is one thread there.
 m.ALONE = 32
 
-function m.is_gpu(device) return device.name:find "^cuda" ~= nil end
+function m.is_gpu(device) return device.simt end
 
 function m.ceil(a, b) return (a + b - 1) // b end
 

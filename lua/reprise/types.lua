@@ -13,6 +13,7 @@
 ---@field model string
 ---@field arch string "x86-64-v3", "sm_90"
 ---@field units integer multiprocessors, or threads
+---@field simt boolean warps have 32 lanes: a GPU, or a CPU that plays one (`REPRISE_SIMT=1`)
 ---@field memory integer bytes
 ---@field free integer bytes
 

@@ -116,6 +116,21 @@ helper.each_device(function(device)
       assert.equal(sum + 0.0, y:item())
     end)
 
+    it("shares dynamic memory by a name declared in a template", function()
+      local prog = compile [[
+        template <class T> __device__ void turn(T *y, const T *x) {
+          extern __shared__ unsigned char bytes[];
+          T *held = (T *)bytes;
+          held[threadIdx.x] = x[threadIdx.x];
+          __syncthreads();
+          y[threadIdx.x] = held[blockDim.x - 1 - threadIdx.x];
+        }
+        __global__ void turned(int *y, const int *x) { turn(y, x); }]]
+      local y = zeros(4, "i32")
+      prog.turned { grid = 1, block = 4, shared = 16, y, tensor({ 1, 2, 3, 4 }, "i32") }
+      assert.same({ 4, 3, 2, 1 }, y:totable())
+    end)
+
     it("scans by prefix, twice over each step", function()
       local prog = compile [[
         __global__ void scan(int *y, const int *x) {

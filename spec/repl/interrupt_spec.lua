@@ -108,8 +108,9 @@ describe("Ctrl-C at the prompt stops", function()
     helper.needs_compiler "cpu"
     local setup = [=[
       many = require "reprise".compile { source = [[
-      #include "prelude.cuh"
-      KERNEL void many(i64 *y, i64 n) { for (i64 i = 0; i < n; i++) y[BLOCK] = y[BLOCK] * 3 + i; }]] }.many
+      __global__ void many(long long *y, long long n) {
+        for (long long i = 0; i < n; i++) y[blockIdx.x] = y[blockIdx.x] * 3 + i;
+      }]] }.many
       z = require "reprise".zeros({ 60000 }, "i64")]=]
     stops("cpu", setup, "ready() many { grid = 60000, block = 32, z, 30000000 }", "interrupted")
   end)

@@ -220,7 +220,7 @@ describe("generation", function()
       assert.are.equal("step: ids: an i32 tensor of shape {1} is expected, got table", why(s.step, s, { 1 }))
       assert.are.equal("step: ids: an i32 tensor of shape {1} is expected, got i32 {2}", why(s.step, s, rp.tensor({ 1, 2 }, "i32", device)))
       local one = rp.tensor({ 1 }, "i32", device)
-      assert.are.equal("step: parents: an i32 tensor of shape {1} is expected", why(s.step, s, one, { 0 }))
+      assert.are.equal("step: parents: an i32 tensor of shape {1} is expected, got table", why(s.step, s, one, { 0 }))
       assert.has_no.errors(function() model:generate(ids, { max_new_tokens = 2 }) end)
     end)
 

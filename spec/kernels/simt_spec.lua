@@ -1,0 +1,48 @@
+-- The GPU's form of the library's kernels on the CPU device: 32 lanes a warp, a coroutine for each thread of a block. What
+-- is wrong with a barrier, a shuffle or an address shows without a GPU; races between warps and speed do not.
+local core = require "reprise.core"
+local helper = require "spec.helper"
+
+local DECODE = [[
+local rp, few = require "reprise", require "reprise.few"
+local model = rp.t5.load(rp.home() .. "/scripts/models/g2p", { device = "cpu" })
+local greedy, beams = model:generate("go"), model:generate("go", { num_beams = 3, num_return_sequences = 3 })
+local out = { simt = model.device.simt, few = few.fits(rp.zeros { 1, 8 }, { rp.zeros { 8, 8 } }, nil, 1, 8), texts = { greedy[1].text } }
+for _, one in ipairs(beams) do table.insert(out.texts, one.text) end
+print(rp.json_encode(out))
+]]
+
+describe("on the CPU, KERNELs in the form that a GPU gets", function()
+  local function decoded(variables)
+    local file = helper.tmp() .. "/decode.lua"
+    helper.write(file, DECODE)
+    local code, out, err = helper.run(("%s %s %s"):format(variables, helper.quote(helper.program()), helper.quote(file)))
+    assert.equal(0, code, err)
+    return core.json_decode(out)
+  end
+
+  it("decode what the CPU's form decodes, with one row and with few.cu too", function()
+    helper.needs_compiler "cpu"
+    local own = decoded "REPRISE_SIMT="
+    assert.is_false(own.simt)
+    for _, few in ipairs { "0", "1" } do
+      local gpu = decoded("REPRISE_SIMT=1 REPRISE_FEW=" .. few)
+      assert.is_true(gpu.simt)
+      assert.equal(few == "1", gpu.few)
+      assert.same(own.texts, gpu.texts)
+    end
+  end)
+
+  it("say so when 16 bytes are read from an address that is not a multiple of 16", function()
+    helper.needs_compiler "cpu"
+    local file = helper.tmp() .. "/odd.lua"
+    helper.write(file, [[
+local rp = require "reprise"
+local odd = rp.compile { source = '#include "prelude.cuh"\nKERNEL void odd(float *y, const float *x) { store8(y, load8(x)); }' }
+odd.odd { grid = 1, block = 32, rp.zeros { 8 }, rp.zeros({ 9 }):slice(1, 2, 9) }
+]])
+    local code, _, err = helper.run(("REPRISE_SIMT=1 %s %s"):format(helper.quote(helper.program()), helper.quote(file)))
+    assert.equal(1, code)
+    assert.truthy(err:find("an address that is not a multiple of 16", 1, true), err)
+  end)
+end)
