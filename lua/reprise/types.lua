@@ -367,7 +367,7 @@ function Step:run(options) end
 ---@return reprise.Graph[]
 function Step:graphs() end
 
---- Closes all graphs; the step records again when it is called.
+--- Closes all graphs; the step cannot be called any more.
 function Step:close() end
 
 ---@class reprise.Signal
