@@ -45,7 +45,7 @@ typedef unsigned long long u64;
 typedef struct { u16 bits; } f16;
 typedef struct { u16 bits; } bf16;
 
-#if defined(__CUDACC__) || defined(RP_CUDA) /* a GPU's compiler, or the CPU device's words for CUDA's: cuda.cuh */
+#if defined(__CUDACC__) || defined(RP_SIMT) /* a GPU's compiler, or a CPU that plays one (REPRISE_SIMT): cuda.cuh */
 
 /* ---- on a GPU: the words are CUDA's ---- */
 

@@ -167,8 +167,16 @@ static bool any_global(const rp_source *source) {
   return false;
 }
 
+/* KERNELs that run by CUDA's rules: the device plays a GPU. */
+static bool any_played(const rp_source *source) {
+  for (size_t i = 0; i < source->kernel_count; i++)
+    if (source->kernels[i].kernel && source->kernels[i].global) return true;
+  return false;
+}
+
 static void print_unit(FILE *out, const rp_source *source) {
   bool global = any_global(source);
+  if (any_played(source)) fputs("#define RP_SIMT 1\n", out);
   if (global) fputs("#include \"cuda.cuh\"\n", out);
   for (size_t i = 0; i < source->define_count; i++)
     fprintf(out, "#define %s %s\n", source->defines[i].name, source->defines[i].value);
