@@ -214,3 +214,12 @@ int rp_check_shape(lua_State *L, int arg, int64_t *shape) {
   for (int d = 0; d < (int)rank; d++) shape[d] = shape_entry(L, arg, d);
   return (int)rank;
 }
+
+int rp_call_module(lua_State *L, const char *name, int arguments, int results) {
+  lua_getglobal(L, "require");
+  lua_pushstring(L, name);
+  lua_call(L, 1, 1);
+  lua_insert(L, -arguments - 1);
+  lua_call(L, arguments, results);
+  return results;
+}

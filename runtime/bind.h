@@ -63,6 +63,8 @@ void *rp_new(lua_State *L, size_t bytes, const char *name);
  * given, whose address is looked up instead of its letters. */
 void *rp_test(lua_State *L, int index, const char *name);
 void rp_set_class(lua_State *L, const char *name);
+/* Calls the function that the Lua module `name` is with the topmost `arguments` values; returns `results`. */
+int rp_call_module(lua_State *L, const char *name, int arguments, int results);
 int rp_method(lua_State *L); /* in a `get`: pushes methods[key] or nil; returns 1 */
 
 /* ---- tensors */

@@ -118,12 +118,7 @@ static int dot(lua_State *L) {
   check_graph(L);
   luaL_checkstring(L, 2);
   lua_settop(L, 2);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "reprise.dot");
-  lua_call(L, 1, 1);
-  lua_insert(L, 1);
-  lua_call(L, 2, 0);
-  return 0;
+  return rp_call_module(L, "reprise.dot", 2, 0);
 }
 
 /* ---- updating */

@@ -154,12 +154,7 @@ static int snapshot(lua_State *L) {
   box_pool(L, 1);
   if (lua_type(L, 2) != LUA_TSTRING) return rp_type_error(L, 2, "string");
   lua_settop(L, 2);
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "reprise.snapshot");
-  lua_call(L, 1, 1);
-  lua_insert(L, 1);
-  lua_call(L, 2, 0);
-  return 0;
+  return rp_call_module(L, "reprise.snapshot", 2, 0);
 }
 
 static int get(lua_State *L) {

@@ -388,12 +388,8 @@ static const char *no_values(const rp_tensor *x) {
 
 /* How they are written is the business of lua/reprise/values.lua. */
 static int show_values(lua_State *L) {
-  lua_getglobal(L, "require");
-  lua_pushliteral(L, "reprise.values");
-  lua_call(L, 1, 1);
   lua_pushvalue(L, 1);
-  lua_call(L, 1, 1);
-  return 1;
+  return rp_call_module(L, "reprise.values", 1, 1);
 }
 
 static int to_string(lua_State *L) {
