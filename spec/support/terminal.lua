@@ -21,9 +21,13 @@ local count = 0
 local Terminal = {}
 Terminal.__index = Terminal
 
---- Marks the test that runs as pending where there is no tmux, or nothing that edits lines.
+local opens -- does tmux get a terminal here? Asked once.
+
+--- Marks the test that runs as pending where there is no tmux, or where it can open no terminal (no /dev/pts).
 function m.needed()
   if helper.run "command -v tmux" ~= 0 then helper.pending "there is no tmux here: nobody can type at a prompt" end
+  if opens == nil then opens = helper.run "tmux -L reprise-probe -f /dev/null new-session -d true" == 0 end
+  if not opens then helper.pending "tmux can open no terminal here: is /dev/pts mounted?" end
 end
 
 --- Like `needed`, and for what only the line editor can do.
