@@ -18,50 +18,9 @@
  * A block takes one query of one head at a time. Scores are made CHUNK at a time, a key a thread; a running maximum and
  * sum make any length fit (Milakov, Gimelshein, https://arxiv.org/abs/1805.02867).
  */
-#include "reduce.cuh"
+#include "query.cuh"
 
 enum { CHUNK = 1024 };
-
-template <class T> struct view { /* one head's keys or values: position p begins at p + p * step */
-  T *p;
-  size_t step;
-  i32 packed; /* how much of a position may be read in packs */
-  const u8 *origin; /* not null: and origin[p] * row further on */
-  size_t row;
-  i32 beams;
-};
-
-template <class T> INLINE view<T> view_of (T *p, i32 size, i32 inner) {
-  view<T> v = {p, (size_t)inner, packable(p, inner) ? packable(p, size) : 0, nullptr, 0, 0};
-  return v;
-}
-
-template <class T> INLINE view<T> shared_view (T *p, i32 size, i32 inner, const u8 *origin, size_t row, i32 beams) {
-  view<T> v = view_of(p, size, inner);
-  v.origin = origin;
-  v.row = row;
-  v.beams = beams;
-  return v;
-}
-
-template <class T> INLINE bool known (const view<T> &v, i32 at) { return !v.origin || v.origin[at] < v.beams; }
-template <class T> INLINE T *place (const view<T> &v, i32 at) {
-  T *p = v.p + (size_t)at * v.step;
-  return v.origin && v.origin[at] < v.beams ? p + v.origin[at] * v.row : p;
-}
-
-template <class T> INLINE float8 piece (const T *p, i32 k, i32 packed, i32 n) {
-  return k < packed ? load8(p + k) : part8(p + k, n - k);
-}
-
-struct relative { const float *bias; i32 heads, head, reach, query; };
-
-INLINE float bias_at (const relative &b, i32 key) {
-  if (!b.bias) return 0;
-  i32 d = key - b.query;
-  d = d < -b.reach ? -b.reach : d > b.reach ? b.reach : d;
-  return b.bias[(size_t)(b.reach + d) * (size_t)b.heads + (size_t)b.head];
-}
 
 #ifdef REPRISE_GPU
 
@@ -218,45 +177,84 @@ template <class T> INLINE void keep (T *to, const float *from, i32 size) {
     else store_part8(to + k, part8(from + k, size - k), size - k);
 }
 
-WAITS KERNEL void attend_self (float *y, KV *keys, KV *values, const float *qkv, const float *bias, const i32 *position,
-                               const u8 *origin, i32 rows, i32 heads, i32 size, i32 room, i32 reach, i32 beams) {
-  span mine = share(rows * heads);
+#ifdef REPRISE_GPU
+
+INLINE void self_ahead (float *y, const caches<KV> &c, KV *keys, KV *values, const float *qkv, const float *bias, i32 at,
+                        i32 reach) {
+  bool inside = 0 <= at && at < c.room;
+  i32 inner = c.heads * c.size;
+  attend_queries<KV>(c.rows * c.heads, c.size, [&] (i32 i) {
+    i32 row = i / c.heads, head = i % c.heads;
+    size_t to = place_of(c, row, head) + (size_t)at * (size_t)inner;
+    size_t from = place_of(c, c.origin ? row - row % c.beams : row, head);
+    const float *q = qkv + (size_t)(row * 3) * (size_t)inner + head * c.size;
+    query<KV> a = {y + (size_t)i * (size_t)c.size, q, inside ? q + inner : nullptr, q + 2 * inner, keys + to, values + to,
+                   keys + from, values + from, c.origin ? c.origin + (size_t)row * (size_t)c.room : nullptr,
+                   bias ? bias + reach * c.heads + head : nullptr, c.size, inside ? at : 0, at, inner, c.room * inner,
+                   c.heads, reach, c.beams};
+    return a;
+  });
+}
+
+INLINE void cross_ahead (float *y, const caches<KV> &c, const float *q, const i32 *lengths, i32 rows) {
+  i32 inner = c.heads * c.size, each = rows / c.rows;
+  attend_queries<KV>(rows * c.heads, c.size, [&] (i32 i) {
+    i32 source = i / c.heads / each, length = lengths[source];
+    size_t from = place_of(c, source, i % c.heads), at = (size_t)i * (size_t)c.size;
+    query<KV> a = {y + at, q + at, nullptr, nullptr, nullptr, nullptr, c.keys + from, c.values + from, nullptr, nullptr,
+                   c.size, length < c.room ? length : c.room, 0, inner, 0, 0, 0, 1};
+    return a;
+  });
+}
+
+#endif
+
+/* ---- kernels */
+
+WAITS KERNEL void attend_self (float *y, EARLY KV *keys, EARLY KV *values, const float *qkv, EARLY const float *bias,
+                               EARLY const i32 *position, EARLY const u8 *origin, i32 rows, i32 heads, i32 size, i32 room,
+                               i32 reach, i32 beams) {
   i32 inner = heads * size;
+  caches<KV> c = {keys, values, origin, rows, heads, size, room, beams};
+#ifdef REPRISE_GPU
+  if (fits_ahead(c, qkv, y)) return self_ahead(y, c, keys, values, qkv, bias, *position, reach);
+#endif
+  span mine = share(rows * heads);
   wait_previous();
   release_next();
   i32 at = *position;
   bool inside = 0 <= at && at < room;
   for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / heads, head = item % heads;
-    size_t step = (size_t)room * (size_t)inner, cache = (size_t)row * step + (size_t)(head * size);
+    size_t cache = place_of(c, row, head) + (size_t)at * (size_t)inner;
     const float *q = qkv + (size_t)row * 3 * (size_t)inner + head * size;
     if (inside) {
-      keep(keys + cache + (size_t)at * (size_t)inner, q + inner, size);
-      keep(values + cache + (size_t)at * (size_t)inner, q + 2 * inner, size);
+      keep(keys + cache, q + inner, size);
+      keep(values + cache, q + 2 * inner, size);
     }
     barrier();
     relative b = {bias, heads, head, reach, at};
-    const u8 *from = origin ? origin + (size_t)row * (size_t)room : nullptr;
-    size_t group = origin ? cache - (size_t)(row % beams) * step : cache;
-    attend(y + (size_t)row * (size_t)inner + head * size, view_of(q, size, inner),
-           shared_view<const KV>(keys + group, size, inner, from, step, beams),
-           shared_view<const KV>(values + group, size, inner, from, step, beams), b, size, inside ? at + 1 : 0);
+    attend(y + (size_t)row * (size_t)inner + head * size, view_of(q, size, inner), keys_of(c, row, head),
+           values_of(c, row, head), b, size, inside ? at + 1 : 0);
   }
 }
 
-WAITS KERNEL void attend_cross (float *y, const float *q, const KV *keys, const KV *values, const i32 *lengths, i32 rows,
-                                i32 sources, i32 heads, i32 size, i32 room) {
-  span mine = share(rows * heads);
+WAITS KERNEL void attend_cross (float *y, const float *q, EARLY const KV *keys, EARLY const KV *values,
+                                EARLY const i32 *lengths, i32 rows, i32 sources, i32 heads, i32 size, i32 room) {
   i32 inner = heads * size;
+  caches<KV> c = {keys, values, nullptr, sources, heads, size, room, 1};
+#ifdef REPRISE_GPU
+  if (fits_ahead(c, q, y)) return cross_ahead(y, c, q, lengths, rows);
+#endif
+  span mine = share(rows * heads);
   wait_previous();
   release_next();
   for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / heads, head = item % heads, source = row / (rows / sources), length = lengths[source];
     size_t at = (size_t)row * (size_t)inner + (size_t)(head * size);
-    size_t cache = (size_t)source * (size_t)room * (size_t)inner + (size_t)(head * size);
     relative unbiased = {nullptr, 0, 0, 0, 0};
-    attend(y + at, view_of(q + at, size, inner), view_of(keys + cache, size, inner), view_of(values + cache, size, inner),
-           unbiased, size, length < room ? length : room);
+    attend(y + at, view_of(q + at, size, inner), keys_of(c, source, head), values_of(c, source, head), unbiased, size,
+           length < room ? length : room);
   }
 }
 

@@ -9,7 +9,8 @@
  *   my part          span s = share(n): s.first to s.last - 1 of 0 .. n-1 are this block's, neighbours together
  *   memory           SHARED(type, name, count), DYNAMIC(type, name) for the bytes that the launch asks for, barrier()
  *   signatures       const T * is only read, T * is read and written; WAITS: every thread calls wait_previous() before
- *                    it touches memory; EARLY const T * (weights) may be read above it. release_next() comes after it
+ *                    it touches memory; what EARLY parameters point to may be read above it: weights, and what was
+ *                    there before the graph. release_next() comes after it
  *   storage          f16 and bf16 hold numbers, float computes: to_f32(x), to_f16(x), to_bf16(x); to_f16 rounds to
  *                    nearest even and saturates at 65504
  *   packs of eight   load8, weight8 (EARLY parameters only), store8; part8 and store_part8 move up to eight, and read
@@ -17,6 +18,7 @@
  *                    at8(v, i) is one of them, i a constant after unrolling; hold8(v) is v, in a register: what is used
  *                    more than once is not loaded again each time
  *                    asked8<T> a = ask8(p) (EARLY parameters only) asks for a pack, widen8(a) waits for it and unpacks;
+ *                    ask_state8(p) likewise, for EARLY parameters that the kernel writes elsewhere;
  *                    wait_asked() is wait_previous() with packs on their way: they are asked for before it, not after;
  *                    prefetch(p) asks for the memory at p, which need not be ours, prefetch_far(p) not for the nearest
  *                    cache; only for EARLY parameters
@@ -113,6 +115,11 @@ INLINE uint4 rp_ask (const void *p) { /* volatile, or the compiler asks when it 
                : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
   return a;
 }
+INLINE uint4 rp_ask_state (const void *p) { /* the same by the coherent path */
+  uint4 a;
+  asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
+  return a;
+}
 INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 INLINE void rp_store_system (u64 *p, u64 x) { asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(p), "l"(x) : "memory"); }
 #else /* on the CPU device, which plays a GPU: see REPRISE_SIMT */
@@ -135,6 +142,7 @@ INLINE uint4 rp_words (const void *p) {
 }
 INLINE uint4 rp_words_once (const void *p) { return rp_words(p); }
 INLINE uint4 rp_ask (const void *p) { return rp_words(p); }
+INLINE uint4 rp_ask_state (const void *p) { return rp_words(p); }
 INLINE void prefetch (const void *) {}
 INLINE void rp_store_system (u64 *p, u64 x) { __atomic_store_n(p, x, __ATOMIC_RELAXED); }
 #endif
@@ -186,6 +194,8 @@ INLINE float8 weight8 (const bf16 *p) { return rp_widen(rp_words_once(p), p); }
 template <class rp_t> struct asked8 { uint4 words[sizeof(rp_t) / 2]; };
 template <class rp_t> INLINE asked8<rp_t> ask8 (const rp_t *p) { return {rp_ask(p)}; }
 INLINE asked8<float> ask8 (const float *p) { return {rp_ask(p), rp_ask(p + 4)}; }
+template <class rp_t> INLINE asked8<rp_t> ask_state8 (const rp_t *p) { return {rp_ask_state(p)}; }
+INLINE asked8<float> ask_state8 (const float *p) { return {rp_ask_state(p), rp_ask_state(p + 4)}; }
 template <class rp_t> INLINE float8 widen8 (asked8<rp_t> a) { return rp_widen(a.words[0], (const rp_t *)nullptr); }
 INLINE float8 widen8 (asked8<float> a) { return rp_widen(a.words[0], a.words[1]); }
 
@@ -529,6 +539,10 @@ INLINE void publish (u64 *ring, u32 number, u32 value) {
 struct span { i32 first, last; };
 INLINE span share (i32 n) {
   u32 b = BLOCK, all = BLOCKS;
+  if ((u32)n < 1 << 15 && all < 1 << 15) { /* a GPU divides 64 bits by a long function */
+    span s = {(i32)((u32)n * b / all), (i32)((u32)n * (b + 1) / all)};
+    return s;
+  }
   span s = {(i32)((i64)n * b / all), (i32)((i64)n * (b + 1) / all)};
   return s;
 }

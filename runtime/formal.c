@@ -225,10 +225,8 @@ static rp_status find_parts(param *p, size_t index, rp_formal *out) {
 static rp_status finish(param *p, size_t index, rp_formal *out) {
   if (p->stars > 1)
     return rp_fail(RP_FORMAT, "a pointer to a pointer cannot be passed: pass the tensors one by one");
-  if (p->early && !(p->stars && p->constant))
-    return rp_fail(
-        RP_FORMAT,
-        "EARLY stands only before `const T *`: what is read before wait_previous() is not written");
+  if (p->early && !p->stars)
+    return rp_fail(RP_FORMAT, "EARLY stands only before a pointer: it says what may be read before wait_previous()");
   *out = (rp_formal){.pointer = p->stars > 0, .constant = p->stars && p->constant, .early = p->early};
   return find_parts(p, index, out);
 }

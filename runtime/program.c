@@ -186,7 +186,8 @@ static rp_status build(rp_device *dev, unit *u, rp_program **out) {
 rp_status rp_program_compile(rp_device *dev, const rp_program_spec *spec, rp_program **out) {
   unit u;
   RP_TRY(rp_device_usable(dev));
-  RP_TRY(unit_open(&u, dev->ops->cuda_folder, dev->simt, spec));
+  const char *cuda_folder = dev->ops->cuda_folder; /* of a CPU, which may play a GPU */
+  RP_TRY(unit_open(&u, cuda_folder, cuda_folder && dev->simt, spec));
   rp_status status = build(dev, &u, out);
   unit_free(&u);
   return status;

@@ -2,7 +2,7 @@
  *
  * The scanner reads `KERNEL void name(...)` (optionally after WAITS) and `__global__ void name(...)` (optionally
  * after extern "C", or in a template-free namespace-free position), outside comments, strings and #if.
- * `const T *` is read; `T *` is read and written; EARLY before a const pointer marks one read above wait_previous().
+ * `const T *` is read; `T *` is read and written; EARLY before a pointer marks one read above wait_previous().
  */
 #ifndef RP_SIGNATURE_H
 #define RP_SIGNATURE_H

@@ -84,6 +84,8 @@ end
 
 local function attend_shared(block, size) return 4 * (CHUNK + 8 * math.max(block, ceil(size, 8))) end
 
+-- Threads of a block: of a query over many keys (query.cuh), or of one of many queries.
+local function query_block(device) return is_gpu(device) and 256 or ALONE end
 local function attend_block(device) return is_gpu(device) and 128 or ALONE end
 
 -- ---- embedding and norm
@@ -268,7 +270,7 @@ function m.attend_self(qkv, keys, values, position, heads, bias, origin, beams)
   local room = check_caches("attend_self", keys, values, rows, inner)
   check_shape("attend_self", "position", position, "i32", { 1 })
   if origin then check_origin("attend_self", origin, rows, room, beams) end
-  local reach, block = reach_of("attend_self", bias, heads), attend_block(device)
+  local reach, block = reach_of("attend_self", bias, heads), query_block(device)
   local y = core.empty({ rows, inner }, "f32", device)
   kernel(device, "attention.cu", "attend_self", "KV", CACHES[keys.dtype]) {
     grid = grid(device, rows * heads, 16), block = block, shared = attend_shared(block, size),
@@ -292,7 +294,7 @@ function m.attend_cross(q, keys, values, lengths, heads)
   if rows % sources ~= 0 then raise("attend_cross: lengths: %d sources do not divide %d rows", sources, rows) end
   local size = check_heads("attend_cross", heads, inner)
   local room = check_caches("attend_cross", keys, values, sources, inner)
-  local block = attend_block(device)
+  local block = query_block(device)
   local y = core.empty({ rows, inner }, "f32", device)
   kernel(device, "attention.cu", "attend_cross", "KV", CACHES[keys.dtype]) {
     grid = grid(device, rows * heads, 16), block = block, shared = attend_shared(block, size),

@@ -299,7 +299,8 @@ describe("threads that wait for ever", function()
         if (threadIdx.x == 0) atomicAdd(y, 1);
       }]]
     local y, bad = zeros(1), rp.param("i32", 700)
-    local step = rp.capture(function() prog.f { grid = 1000, block = 32, y, bad } return y end)
+    local step = rp.capture(function() prog.f { grid = 1000, block = 32, y, bad } return y end,
+      { device = y.device })
     local ok, why = pcall(step)
     assert.is_false(ok)
     assert(why:find("running f on cpu: block (700, 0, 0), thread (0, 0, 0): __trap()", 1, true), why)

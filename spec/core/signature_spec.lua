@@ -106,8 +106,8 @@ describe("a signature that cannot be read", function()
   refuses("a variable number of arguments", "KERNEL void f(int n, ...) {}",
     "parameter 2: a variable number of arguments")
   refuses("void as a value", "KERNEL void f(void v) {}", "parameter 1: void is no value: write `void *`")
-  refuses("EARLY on what is written", "KERNEL void f(EARLY float *w) {}",
-    "parameter 1: EARLY stands only before `const T *`")
+  refuses("EARLY on a number", "KERNEL void f(EARLY float w) {}",
+    "parameter 1: EARLY stands only before a pointer")
   refuses("a parameter of no type", "KERNEL void f(int n,) {}", "parameter 2: no type: expected `type name`")
   refuses("a list that does not end", "KERNEL void f(int n {}",
     "k.cu:1: kernel f: parameter 1: the parameter list does not end")

@@ -92,7 +92,7 @@ describe("Ctrl-C at the prompt stops", function()
       helper.needs_compiler(device)
       local folder = helper.tmp()
       local lines = { '#include "prelude.cuh"' }
-      for i = 1, 4000 do
+      for i = 1, device == "cpu" and 4000 or 150 do -- NVRTC goes on to its end: the interrupt is answered then
         lines[#lines + 1] = ("KERNEL void k%d(float *y, i32 n) { for (i32 i = THREAD; i < n; i += THREADS) y[i] = tanhf(y[i] * %d.5f); }"):format(i, i)
       end
       helper.write(folder .. "/long.cu", table.concat(lines, "\n"))

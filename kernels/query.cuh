@@ -1,0 +1,176 @@
+/*
+ * query.cuh - one query of a head on a GPU, over keys and values of which all but its own were there before the graph:
+ * they are asked for before the wait, a window at a time, so what is left to wait for is the query.
+ *
+ *   a warp:   | G lanes: a key of G packs of eight | the next key ... |     a block has slots() keys side by side
+ *   a window: DEEP times slots() keys and their values, in registers
+ *
+ * A warp keeps a running maximum and sums of its own (Milakov, Gimelshein, https://arxiv.org/abs/1805.02867), the first
+ * begins with the query's own key; the warps' are put together at the end. The order of adding depends on the block alone.
+ */
+#ifndef RP_QUERY
+#define RP_QUERY
+
+#include "heads.cuh"
+
+#ifdef REPRISE_GPU
+
+enum { DEEP = 4 };
+
+/* A lane's place: which key of those side by side, and which elements of it. */
+template <int G> INLINE i32 slot () { return (i32)THREAD / G; }
+template <int G> INLINE i32 slots () { return (i32)THREADS / G; }
+template <int G> INLINE i32 element () { return (i32)THREAD % G * 8; }
+
+template <class T> struct query { /* of one row and head; null where there is no such thing */
+  float *y;
+  const float *q, *own_key, *own_value;
+  T *keep_key, *keep_value; /* where its own go */
+  const T *keys, *values;   /* of position 0, of the first row of its group */
+  const u8 *origin;
+  const float *bias; /* of distance 0 */
+  i32 size, count, at, inner, row, heads, reach, beams; /* count: positions before it; row: elements between rows */
+};
+
+INLINE float bias_of (const float *bias, i32 distance, i32 reach, i32 heads) {
+  return bias ? bias[max(distance, -reach) * heads] : 0.0f; /* nobody looks ahead */
+}
+
+template <class T> struct window { /* what a lane has of it */
+  asked8<T> key[DEEP], value[DEEP];
+  float bias[DEEP]; /* -INF where there is no key, nan where nobody knows whose it is */
+};
+
+/* Asks for the keys from `first` on. */
+template <int G, class T> INLINE void look (window<T> &w, const query<T> &a, i32 first) {
+  i32 from[DEEP];
+  UNROLL for (int i = 0; i < DEEP; i++) {
+    i32 at = first + i * slots<G>() + slot<G>();
+    w.bias[i] = -INF;
+    from[i] = at * a.inner + element<G>();
+    if (at >= a.count) continue;
+    w.bias[i] = bias_of(a.bias, at - a.at, a.reach, a.heads);
+    if (!a.origin) continue;
+    i32 whose = a.origin[at];
+    if (whose < a.beams) from[i] += whose * a.row;
+    else w.bias[i] = NOT_A_NUMBER;
+  }
+  UNROLL for (int i = 0; i < DEEP; i++) {
+    if (first + i * slots<G>() + slot<G>() >= a.count || element<G>() >= a.size) continue;
+    w.key[i] = ask_state8(a.keys + from[i]);
+    w.value[i] = ask_state8(a.values + from[i]);
+  }
+}
+
+template <int G> INLINE float group_sum (float x) { /* over the lanes of a key */
+  UNROLL for (int m = G / 2; m; m /= 2) x += __shfl_xor_sync(~0u, x, m);
+  return x;
+}
+
+struct tally { float most, sum; float8 y; }; /* most: a warp's; sum, y: of a lane's keys */
+
+template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 size, i32 left) {
+  float s[DEEP], most = t.most;
+  bool whole = element<G>() < size;
+  UNROLL for (int i = 0; i < DEEP; i++) {
+    float part = 0;
+    if (whole && i * slots<G>() + slot<G>() < left) part = sum8(mul8(q, widen8(w.key[i])));
+    s[i] = group_sum<G>(part) + w.bias[i];
+    most = fmaxf(most, s[i]);
+  }
+  UNROLL for (int m = G; m < LANES; m *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, m));
+  float keep = t.most == most ? 1.0f : expf(t.most - most);
+  t = {most, t.sum * keep, mul8(t.y, splat8(keep))};
+  UNROLL for (int i = 0; i < DEEP; i++) {
+    if (i * slots<G>() + slot<G>() >= left) continue;
+    float e = expf(s[i] - most);
+    t.sum += e;
+    if (whole) t.y = fma8(splat8(e), widen8(w.value[i]), t.y);
+  }
+}
+
+/* y from what the warps have seen; none of them anything: nan. */
+template <int G> INLINE void put_together (float *y, tally t, i32 size) {
+  DYNAMIC(float, most);
+  float *sum = most + WARPS, *part = sum + WARPS;
+  UNROLL for (int m = G; m < LANES; m *= 2) {
+    t.sum += __shfl_xor_sync(~0u, t.sum, m);
+    RP_EACH t.y.v[i] += __shfl_xor_sync(~0u, t.y.v[i], m);
+  }
+  if (LANE == 0) most[WARP] = t.most, sum[WARP] = t.sum;
+  if (LANE < G) RP_EACH part[(WARP * 8 + i) * G + LANE] = t.y.v[i];
+  barrier();
+  for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) {
+    float top = -INF, all = 0, v = 0;
+    ROLLED for (u32 i = 0; i < WARPS; i++) top = fmaxf(top, most[i]);
+    ROLLED for (u32 i = 0; i < WARPS; i++) {
+      float e = most[i] == -INF ? 0.0f : expf(most[i] - top);
+      all += e * sum[i];
+      v += e * part[(i * 8 + d % 8) * G + d / 8];
+    }
+    y[d] = v / all;
+  }
+  barrier();
+}
+
+template <class T> INLINE float8 rounded8 (float8 a, const T *) { RP_EACH a.v[i] = to_f32(to_f16(a.v[i])); return a; }
+INLINE float8 rounded8 (float8 a, const float *) { return a; }
+
+template <int G> INLINE float8 pack_of (const float *p, i32 size) {
+  return element<G>() < size ? load8(p + element<G>()) : splat8(0);
+}
+
+/* The query's own key and value go to where they will be looked for, and are the first that the first group sees. */
+template <int G, class T> INLINE void see_own (tally &t, const query<T> &a, float8 q) {
+  float8 key = pack_of<G>(a.own_key, a.size), value = pack_of<G>(a.own_value, a.size);
+  if (slot<G>() == 0 && element<G>() < a.size) {
+    store8(a.keep_key + element<G>(), key);
+    store8(a.keep_value + element<G>(), value);
+  }
+  float s = group_sum<G>(sum8(mul8(q, rounded8(key, a.keys)))) + bias_of(a.bias, 0, 0, 0);
+  if (WARP == 0) t.most = s != s ? -INF : s;
+  if (slot<G>() == 0) t = {t.most, s != s ? s : 1.0f, rounded8(value, a.keys)};
+}
+
+/* started: has this block waited? */
+template <int G, class T> INLINE void attend_ahead (const query<T> &a, bool &started) {
+  tally t = {-INF, 0, splat8(0)};
+  float8 q;
+  window<T> w;
+  i32 first = 0;
+  do {
+    look<G>(w, a, first);
+    if (!started) {
+      wait_asked();
+      release_next();
+      started = true;
+    }
+    if (first == 0) {
+      q = pack_of<G>(a.q, a.size);
+      if (a.own_key) see_own<G>(t, a, q);
+    }
+    add_window<G>(t, w, q, a.size, a.count - first);
+    first += DEEP * slots<G>();
+  } while (first < a.count);
+  put_together<G>(a.y, t, a.size);
+}
+
+/* All that this block has to do: query i is what `of(i)` says. */
+template <class T, class F> INLINE void attend_queries (i32 count, i32 size, F of) {
+  span mine = share(count);
+  bool started = false;
+  for (i32 i = mine.first; i < mine.last; i++)
+    if (size <= 64) attend_ahead<8, T>(of(i), started);
+    else attend_ahead<16, T>(of(i), started);
+  if (!started) wait_previous();
+}
+
+/* Can queries be worked on here? Else attention.cu's general way serves. */
+template <class T> INLINE bool fits_ahead (const caches<T> &c, const float *q, const float *y) {
+  i32 inner = c.heads * c.size;
+  bool packed = packable(c.keys, inner) && packable(c.values, inner) && packable(q, inner) && packable(y, inner);
+  return packed && c.size <= 128 && c.size % 8 == 0 && (i64)c.beams * c.room * inner < 1 << 30;
+}
+
+#endif
+#endif
