@@ -10,7 +10,7 @@
  * all but the weights f32. w2, w3 (then in this order), residual and gamma may be null.
  * act: 0 none, 1 relu, 2 gelu by erf, 3 gelu by tanh, 4 silu.
  * Launch: any grid and block; tile: rows worked on together, from 1 to TILE; staged (always with gamma): rows of h are
- * kept in shared memory, shared = 4 * tile * (n rounded up to 8) bytes. y may be residual, but not overlap x.
+ * kept in shared memory, shared = 4 * tile * (1 + n rounded up to 8) bytes. y may be residual, but not overlap x.
  *
  * A warp makes a few columns of a tile of rows at a time, its lanes side by side along n: a weight that arrives serves
  * all rows of the tile. A row's result has the same bits whatever the number of rows, the tile, the grid and the block.
@@ -19,8 +19,8 @@
 
 /* ---- one tile ---- */
 
-/* Rows of h into shared memory, each filled up with zeros. A warp takes whole rows: one order of summing squares. x and
- * gamma are asked for together; the norm's factor follows when the sum is known. */
+/* Rows of x, or of x * gamma, into shared memory, each filled up with zeros, and behind them the rows' norms: what a sum is
+ * to be multiplied with. A warp takes whole rows: one order of adding squares. */
 INLINE void stage (const task &t, const rows_of &tile, float *h) {
   i32 packed = packable(t.x, t.n), gammas = packable(t.gamma, t.n);
   for (i32 r = (i32)WARP; r < tile.count; r += (i32)WARPS) {
@@ -28,16 +28,19 @@ INLINE void stage (const task &t, const rows_of &tile, float *h) {
     float *to = h + r * tile.stride;
     partial squares = none();
     for (i32 k = (i32)LANE * 8; k < tile.stride; k += LANES * 8) {
-      float8 v = k < packed ? load8(x + k) : part8(x + k, t.n - k), g = splat8(1);
-      if (t.gamma) g = k < gammas ? load8(t.gamma + k) : part8(t.gamma + k, t.n - k);
-      squares = dot8(v, v, squares);
-      store8(to + k, mul8(v, g));
+      float8 v = k < packed ? load8(x + k) : part8(x + k, t.n - k);
+      if (t.gamma) {
+        squares = dot8(v, v, squares);
+        v = mul8(v, k < gammas ? load8(t.gamma + k) : part8(t.gamma + k, t.n - k));
+      }
+      store8(to + k, v);
     }
-    if (!t.gamma) continue;
-    float8 norm = splat8(rsqrtf(total(squares) / (float)t.n + t.eps));
-    for (i32 k = (i32)LANE * 8; k < tile.stride; k += LANES * 8) store8(to + k, mul8(load8(to + k), norm));
+    h[t.tile * tile.stride + r] = t.gamma ? rsqrtf(total(squares) / (float)t.n + t.eps) : 1.0f;
   }
 }
+
+/* Norm of a tile's row; 1 where there is none. */
+INLINE float norm_of (const task &t, const rows_of &tile, i32 r) { return t.gamma ? tile.x[t.tile * tile.stride + r] : 1.0f; }
 
 /* p[c * padded<R>() + r] += x(r) . w(c) for packs of eight. Of rows and columns the fewer wait in registers for the others, which
  * come one by one: the CPU has 16. */
@@ -86,6 +89,9 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
   dots<R, C>(tile, t.n, w, early, ahead, p);
   totals<N>(p, s);
   if (GATED) totals<N>(p + P * C - N, gate);
+  float norm = norm_of(t, tile, held(N) % P < tile.count ? held(N) % P : 0);
+  s[0] *= norm;
+  gate[0] *= norm;
   activate<HELD(N)>(s, t.act);
   for (int i = 0; i < HELD(N); i++) {
     i32 which = held(N) + i, r = which % P, column = j + which / P;
@@ -164,8 +170,10 @@ template <int R, int C, bool GATED, bool FAR> INLINE void make (const task &t, c
     UNROLL for (int i = 0; i < R * WIDE; i++) s[i % R * 8 + done + i / R] = sums[i];
     UNROLL for (int i = 0; GATED && i < R * WIDE; i++) gate[i % R * 8 + done + i / R] = sums[R * WIDE + i];
   }
-  for (int r = 0; r < tile.count; r++)
-    put(t, tile.first + r, j, load8(s + r * 8), GATED ? load8(gate + r * 8) : splat8(t.scale));
+  for (int r = 0; r < tile.count; r++) {
+    float8 norm = splat8(norm_of(t, tile, r));
+    put(t, tile.first + r, j, mul8(load8(s + r * 8), norm), GATED ? mul8(load8(gate + r * 8), norm) : splat8(t.scale));
+  }
 }
 
 /* One row. Where two units of weights do not fit into L1, fewer are read side by side. */

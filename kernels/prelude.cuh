@@ -288,7 +288,7 @@ INLINE int last_block (u32 *count) {
   barrier();
   if (THREAD == 0) {
     __threadfence();
-    arrived = atomicAdd(count, 1u) + 1;
+    arrived = BLOCKS == 1 ? 1 : atomicAdd(count, 1u) + 1;
     if (arrived == BLOCKS) { *count = 0; __threadfence(); }
   }
   barrier();

@@ -47,22 +47,23 @@ INLINE i32 banned_count (const i32 *control) {
 
 struct part { best b; float top, sum; }; /* best score; largest logit, sum of e^(logit - top) */
 
-INLINE float sum_of (const float *logits, i32 first, i32 last, float top) {
-  float sum = 0;
-  if (top == -INF) return 0;
-  for (i32 i = first + (i32)THREAD * 8; i < last; i += (i32)THREADS * 8) {
-    i32 count = last - i < 8 ? last - i : 8;
-    float8 e = exp8(sub8(part8(logits + i, count), splat8(top)));
-    if (count == 8) sum += sum8(e);
-    else UNROLL for (int k = 0; k < 8; k++) sum += k < count ? at8(e, k) : 0.0f;
-  }
-  return block_sum(sum);
+INLINE part nothing () { return {{-INF, NOBODY}, -INF, 0}; }
+
+/* What the lanes of a warp say together; the same in all of them. */
+INLINE part warp_part (part a) {
+  float top = warp_max(a.top), sum = a.top == -INF ? 0.0f : a.sum * expf(a.top - top);
+  return {warp_best(a.b), top, warp_sum(sum)};
 }
 
-INLINE float top_of (const float *logits, i32 first, i32 last) {
-  float top = -INF;
-  for (i32 i = first + (i32)THREAD; i < last; i += (i32)THREADS) top = logits[i] > top ? logits[i] : top;
-  return block_max(top);
+/* What the block says; the same in all threads. Two barriers: the scratch may be used again at once. */
+INLINE part block_part (part a) {
+  SHARED(part, said, 32);
+  a = warp_part(a);
+  if (LANE == 0) said[WARP] = a;
+  barrier();
+  a = warp_part(LANE < WARPS ? said[LANE] : nothing());
+  barrier();
+  return a;
 }
 
 /* A nan is never best; of nothing but nan, NOBODY is. */
@@ -72,42 +73,80 @@ INLINE best best_of (const row_scores &r, i32 first, i32 last) {
     best c = {score_of(r, i), i};
     b = better(b, c);
   }
-  return block_best(b);
+  return b;
 }
 
-INLINE void keep_part (float *found, i32 *ids, i32 at, best b, float top, float sum) {
-  if (THREAD != 0) return;
-  found[at * 3] = b.value;
-  found[at * 3 + 1] = top;
-  found[at * 3 + 2] = sum;
-  ids[at] = b.id;
-}
-
-INLINE part merged (const float *found, const i32 *ids, i32 first, i32 parts) {
-  part m = {{-INF, NOBODY}, -INF, 0};
-  for (i32 p = first; p < first + parts; p++) {
-    best b = {found[p * 3], ids[p]};
-    m.b = better(m.b, b);
-    m.top = found[p * 3 + 1] > m.top ? found[p * 3 + 1] : m.top;
+INLINE float top_of (const float *logits, i32 first, i32 last) {
+  float top = -INF;
+  for (i32 i = first + (i32)THREAD * 8; i < last; i += (i32)THREADS * 8) {
+    i32 count = last - i < 8 ? last - i : 8;
+    float8 v = part8(logits + i, count);
+    UNROLL for (int k = 0; k < 8; k++) top = k < count && at8(v, k) > top ? at8(v, k) : top;
   }
-  for (i32 p = first; p < first + parts; p++) m.sum += found[p * 3 + 2] * expf(found[p * 3 + 1] - m.top);
-  return m;
+  return top;
+}
+
+INLINE float sum_of (const float *logits, i32 first, i32 last, float top) {
+  float sum = 0;
+  for (i32 i = first + (i32)THREAD * 8; top > -INF && i < last; i += (i32)THREADS * 8) {
+    i32 count = last - i < 8 ? last - i : 8;
+    float8 e = exp8(sub8(part8(logits + i, count), splat8(top)));
+    if (count == 8) sum += sum8(e);
+    else UNROLL for (int k = 0; k < 8; k++) sum += k < count ? at8(e, k) : 0.0f;
+  }
+  return sum;
+}
+
+INLINE part look_at (const row_scores &r, const float *logits, i32 first, i32 last) {
+  float top = top_of(logits, first, last);
+  return block_part({best_of(r, first, last), top, sum_of(logits, first, last, top)});
+}
+
+INLINE void keep_part (float *found, i32 *ids, i32 at, part a) {
+  if (THREAD != 0) return;
+  found[at * 3] = a.b.value;
+  found[at * 3 + 1] = a.top;
+  found[at * 3 + 2] = a.sum;
+  ids[at] = a.b.id;
+}
+
+/* Few rows are a warp's each, many a thread's. */
+struct walk { i32 first, step, lane, lanes; };
+
+INLINE walk walk_over (i32 rows) {
+  if (rows > (i32)WARPS) return {(i32)THREAD, (i32)THREADS, 0, 1};
+  return {(i32)WARP, (i32)WARPS, (i32)LANE, LANES};
+}
+
+INLINE part merged (const float *found, const i32 *ids, i32 parts, const walk &w) {
+  part m = nothing();
+  for (i32 p = w.lane; p < parts; p += w.lanes) {
+    best b = {found[p * 3], ids[p]};
+    float top = found[p * 3 + 1], sum = found[p * 3 + 2], most = top > m.top ? top : m.top;
+    if (most > -INF) m.sum = m.sum * expf(m.top - most) + sum * expf(top - most);
+    m.b = better(m.b, b);
+    m.top = most;
+  }
+  return w.lanes == 1 ? m : warp_part(m);
 }
 
 /* ---- the end of choose and draw */
 
 struct rows_state { i32 *control, *token, *finished, *history; float *sums; i32 room; };
 
-/* Row r takes `id`, of log-probability p; `next` is where it stands in the history. */
-INLINE void take (const rows_state &s, i32 r, i32 next, i32 id, float p) {
+/* Row r takes `id`, of log-probability p; `next` is where it stands in the history. Is it finished? */
+INLINE bool take (const rows_state &s, i32 r, i32 next, i32 id, float p) {
   const i32 *c = s.control;
-  if (s.finished[r]) id = c[PAD];
+  i32 finished = s.finished[r], pad = c[PAD];
+  float sum = s.sums[r];
+  if (finished) id = pad;
   else {
-    s.sums[r] += p;
-    if (is_among(c + ENDS, c[END_COUNT], id) || next + 1 >= c[LONGEST]) s.finished[r] = next + 1 - c[PROMPT];
+    s.sums[r] = sum + p;
+    if (is_among(c + ENDS, c[END_COUNT], id) || next + 1 >= c[LONGEST]) s.finished[r] = finished = next + 1 - c[PROMPT];
   }
   s.token[r] = id;
   if (next < s.room) s.history[(size_t)r * (size_t)s.room + (size_t)next] = id;
+  return finished != 0;
 }
 
 INLINE void tell (const rows_state &s, u64 *words, i32 records, i32 rows, i32 next, bool done) {
@@ -121,16 +160,22 @@ INLINE void tell (const rows_state &s, u64 *words, i32 records, i32 rows, i32 ne
 
 INLINE void move_rows (const rows_state &s, const float *logits, const float *found, const i32 *ids, u64 *words, i32 rows,
                        i32 vocab, i32 parts, i32 records) {
-  i32 next = s.control[POSITION] + 1;
+  i32 next = s.control[POSITION] + 1, prompt = s.control[PROMPT];
   float open = 0;
-  for (i32 r = (i32)THREAD; r < rows; r += (i32)THREADS) {
-    if (next < s.control[PROMPT]) s.token[r] = s.history[(size_t)r * (size_t)s.room + (size_t)next];
-    else {
-      part m = merged(found, ids, r * parts, parts);
+  walk w = walk_over(rows);
+  for (i32 r = w.first; r < rows; r += w.step) {
+    bool over;
+    if (next < prompt) {
+      s.token[r] = s.history[(size_t)r * (size_t)s.room + (size_t)next];
+      over = s.finished[r] != 0;
+    } else {
+      part m = merged(found + r * parts * 3, ids + r * parts, parts, w);
       i32 id = m.b.id < vocab ? m.b.id : 0;
-      take(s, r, next, id, logits[(size_t)r * (size_t)vocab + (size_t)id] - (m.top + logf(m.sum)));
+      float p = logits[(size_t)r * (size_t)vocab + (size_t)id] - (m.top + logf(m.sum));
+      if (w.lane != 0) continue;
+      over = take(s, r, next, id, p);
     }
-    open += s.finished[r] ? 0.0f : 1.0f;
+    if (w.lane == 0) open += over ? 0.0f : 1.0f;
   }
   open = block_sum(open);
   if (THREAD != 0) return;
@@ -139,20 +184,19 @@ INLINE void move_rows (const rows_state &s, const float *logits, const float *fo
   tell(s, words, records, rows, next, open == 0);
 }
 
-WAITS KERNEL void choose (const float *logits, const float *scores, i32 *control, i32 *token, i32 *finished, i32 *history,
-                          float *sums, float *found, i32 *ids, u64 *words, i32 rows, i32 vocab, i32 parts, i32 room,
-                          i32 records) {
+WAITS KERNEL void choose (const float *logits, const float *scores, EARLY i32 *control, i32 *token, i32 *finished,
+                          i32 *history, float *sums, float *found, i32 *ids, u64 *words, i32 rows, i32 vocab, i32 parts,
+                          i32 room, i32 records) {
+  span mine = share(rows * parts);
+  i32 open = control[OPEN], banned = banned_count(control);
   wait_previous();
   release_next();
-  if (control[OPEN] == 0) return;
-  span mine = share(rows * parts);
+  if (open == 0) return;
   for (i32 i = mine.first; i < mine.last; i++) {
     size_t row = (size_t)(i / parts) * (size_t)vocab;
     i32 first = (i32)((i64)vocab * (i % parts) / parts), last = (i32)((i64)vocab * (i % parts + 1) / parts);
-    row_scores r = {(scores ? scores : logits) + row, vocab, 1.0f, control + ENDS, banned_count(control)};
-    best b = best_of(r, first, last);
-    float top = top_of(logits + row, first, last);
-    keep_part(found, ids, i, b, top, sum_of(logits + row, first, last, top));
+    row_scores r = {(scores ? scores : logits) + row, vocab, 1.0f, control + ENDS, banned};
+    keep_part(found, ids, i, look_at(r, logits + row, first, last));
   }
   if (!last_block((u32 *)control + ARRIVED)) return;
   rows_state s = {control, token, finished, history, sums, room};
@@ -187,10 +231,10 @@ WAITS KERNEL void draw (const float *logits, const float *scores, const i32 *see
     const float *row = logits + (size_t)i * (size_t)vocab;
     row_scores r = {(scores ? scores + (size_t)i * (size_t)vocab : row), vocab, float_of(control[TEMPERATURE]),
                     control + ENDS, banned_count(control)};
-    float most = best_of(r, 0, vocab).value, top = top_of(row, 0, vocab);
-    survivors s = filter_row(r, most, control[TOP_K], float_of(control[TOP_P]), float_of(control[MIN_P]));
-    best b = draw_of(r, s, seeds + i * 3, control[POSITION] + 1);
-    keep_part(found, ids, i, b, top, sum_of(row, 0, vocab, top));
+    part p = look_at(r, row, 0, vocab);
+    survivors s = filter_row(r, p.b.value, control[TOP_K], float_of(control[TOP_P]), float_of(control[MIN_P]));
+    p.b = draw_of(r, s, seeds + i * 3, control[POSITION] + 1);
+    keep_part(found, ids, i, p);
   }
   if (!last_block((u32 *)control + ARRIVED)) return;
   rows_state s = {control, token, finished, history, sums, room};

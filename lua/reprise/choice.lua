@@ -10,6 +10,7 @@ local m = {}
 local check_shape, rows_of, grid, is_gpu = launch.check_shape, launch.rows_of, launch.grid, launch.is_gpu
 
 local CONTROL = 15 -- words of `control` before the end ids, as in sample.cu
+local PART = 2048 -- logits of a row that a block takes
 local RECORDS = 128 -- of the ring, which a stream reads as it fills
 
 local function kernel(device, name) return launch.kernel(device, "sample.cu", name) end
@@ -129,7 +130,7 @@ function m.advance(logits, state)
   check_shape("advance", "logits", logits, "f32", { rows, vocab })
   check_shape("advance", "token", state.token, "i32", { rows })
   local device, draws = state.device, state.seeds ~= nil
-  local parts = draws and 1 or math.max(1, math.min(64, vocab // 4096))
+  local parts = draws and 1 or math.max(1, math.min(64, vocab // PART))
   local scores = state.adjusts and adjusted(logits, state, rows, vocab) or false
   local found, ids = core.empty({ rows, parts, 3 }, "f32", device), core.empty({ rows, parts }, "i32", device)
   local words, records = state.signal.words, state.signal.records

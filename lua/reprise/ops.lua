@@ -59,9 +59,9 @@ end
 
 -- ---- launch geometry
 
--- Rows a tile, whether rows are staged in shared memory, bytes for them; see linear.cu.
+-- Rows a tile, whether rows are staged in shared memory, bytes for them and their norms; see linear.cu.
 local function tiles(what, device, rows, n, normed)
-  local bytes = ceil(n, 8) * 32
+  local bytes = ceil(n, 8) * 32 + 4
   if not is_gpu(device) then
     local tile = ceil(rows, ceil(rows, 6)) -- tiles of one size
     return tile, normed, normed and tile * bytes or 0
@@ -69,7 +69,9 @@ local function tiles(what, device, rows, n, normed)
   local tile = math.min(rows, 8)
   local staged = normed or rows > 8 and tile * bytes <= SHARED
   if staged then tile = math.min(tile, SHARED // bytes) end
-  if tile == 0 then raise("%s: a norm over %d elements is too wide, %d are possible", what, n, SHARED // 32 * 8) end
+  if tile == 0 then
+    raise("%s: a norm over %d elements is too wide, %d are possible", what, n, (SHARED - 4) // 32 * 8)
+  end
   return tile, staged, staged and tile * bytes or 0
 end
 
@@ -172,9 +174,9 @@ function m.linear(x, w, options)
   local act = activation_of("linear", options.activation)
   if few.fits(x, list, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
-    local wide, grid_of, block, shared = few.geometry(device, rows, n, columns, false)
+    local wide, grid_of, block = few.geometry(device, rows, n, columns, false)
     few.kernel(device, "few_linear", list[1].dtype, rows) {
-      grid = grid_of, block = block, shared = shared,
+      grid = grid_of, block = block,
       y, x, options.norm or false, list[1], list[2] or false, list[3] or false, options.residual or false,
       rows, n, each, wide, act, options.epsilon or 1e-6, options.scale or 1.0,
     }
@@ -207,9 +209,9 @@ function m.gated(x, w, gate, options)
   local act = activation_of("gated", options.activation)
   if few.fits(x, { w, gate }, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
-    local wide, grid_of, block, shared = few.geometry(device, rows, n, columns, true)
+    local wide, grid_of, block = few.geometry(device, rows, n, columns, true)
     few.kernel(device, "few_gated", w.dtype, rows) {
-      grid = grid_of, block = block, shared = shared,
+      grid = grid_of, block = block,
       y, x, options.norm or false, w, gate, rows, n, columns, wide, act, options.epsilon or 1e-6,
     }
     return y
