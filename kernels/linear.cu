@@ -14,6 +14,7 @@
  *
  * A warp makes a few columns of a tile of rows at a time, its lanes side by side along n: a weight that arrives serves
  * all rows of the tile. A row's result has the same bits whatever the number of rows, the tile, the grid and the block.
+ * On a GPU slices of 512 elements are summed by themselves.
  */
 #include "product.cuh"
 
@@ -60,35 +61,41 @@ template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p
 
 /* ---- a unit of work on a GPU: a few columns of a tile of rows */
 
-/* p[c * padded<R>() + r] = h[r] . w[c], spread over the warp's lanes. early: the weights of the first step are in `ahead`. */
-template <int R, int C> INLINE void dots (const rows_of &tile, i32 n, const W **w, bool early, const float8 *ahead,
+/* p[c * padded<R>() + r] = h[r] . w[c] over a slice from `k` to `end`, spread over the warp's lanes. early: the weights of
+ * the first step are in `ahead`. */
+template <int R, int C> INLINE void dots (const rows_of &tile, i32 k, i32 end, const W **w, bool early, const float8 *ahead,
                                           partial *p) {
-  i32 row[R], k = (i32)LANE * 8;
+  i32 row[R], packed = tile.packed < end ? tile.packed : end;
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
   UNROLL for (int i = 0; i < padded<R>() * C; i++) p[i] = none();
+  k += (i32)LANE * 8;
   auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
   auto asked = [&] (int c) { return ahead[c]; };
   auto weight = [&] (int c) { return weight8(w[c] + k); };
-  auto part_of_x = [&] (int r) { return part8(tile.x + row[r] + k, n - k); };
-  auto part_of_w = [&] (int c) { return part8(w[c] + k, n - k); };
-  if (early && k < tile.packed) {
+  auto part_of_x = [&] (int r) { return part8(tile.x + row[r] + k, end - k); };
+  auto part_of_w = [&] (int c) { return part8(w[c] + k, end - k); };
+  if (early && k < packed) {
     step<R, C>(x, asked, p);
     k += LANES * 8;
   }
-  for (; k < tile.packed; k += LANES * 8) step<R, C>(x, weight, p);
-  for (; k < n; k += LANES * 8) step<R, C>(part_of_x, part_of_w, p);
+  for (; k < packed; k += LANES * 8) step<R, C>(x, weight, p);
+  for (; k < end; k += LANES * 8) step<R, C>(part_of_x, part_of_w, p);
 }
 
 /* Columns from j on (C of them, half as many with a gate) of a tile of at most R rows. */
 template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
   enum { P = padded<R>(), N = P * (GATED ? C / 2 : C) };
   const W *w[C];
-  partial p[P * C];
-  float s[HELD(N)], gate[HELD(N)];
+  float s[HELD(N)] = {0}, gate[HELD(N)] = {0};
   pick<C, GATED>(t, j, w);
-  dots<R, C>(tile, t.n, w, early, ahead, p);
-  totals<N>(p, s);
-  if (GATED) totals<N>(p + P * C - N, gate);
+  for (i32 k = 0; k < t.n; k += SLICE) {
+    partial p[P * C];
+    float part[HELD(N)];
+    dots<R, C>(tile, k, k + SLICE < t.n ? k + SLICE : t.n, w, early && k == 0, ahead, p);
+    totals<N>(p, part);
+    s[0] += part[0];
+    if (GATED) totals<N>(p + P * C - N, part), gate[0] += part[0];
+  }
   float norm = norm_of(t, tile, held(N) % P < tile.count ? held(N) % P : 0);
   s[0] *= norm;
   gate[0] *= norm;

@@ -6,6 +6,8 @@
 
 #include "reduce.cuh"
 
+enum { SLICE = 512 }; /* on a GPU: elements whose products are summed by themselves; the slices' sums are added in order */
+
 struct task {
   float *y;
   const float *x, *residual, *gamma;

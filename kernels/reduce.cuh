@@ -36,6 +36,18 @@ template <int rp_n> INLINE void totals (partial *p, float *s) {
   s[0] = p[0];
 }
 
+#if __CUDA_ARCH__ >= 800
+/* Floats in order as integers; both zeros are one. */
+INLINE i32 rp_ordered (float x) {
+  i32 i = __float_as_int(x + 0.0f);
+  return i < 0 ? i ^ 0x7fffffff : i;
+}
+INLINE best warp_best (best a) {
+  i32 mine = rp_ordered(a.value), most = __reduce_max_sync(~0u, mine);
+  best b = {__int_as_float(most < 0 ? most ^ 0x7fffffff : most), __reduce_min_sync(~0u, mine == most ? a.id : 0x7fffffff)};
+  return b;
+}
+#else
 INLINE best warp_best (best a) {
   UNROLL for (int m = LANES / 2; m; m /= 2) {
     best b = {__shfl_xor_sync(~0u, a.value, m), __shfl_xor_sync(~0u, a.id, m)};
@@ -43,6 +55,7 @@ INLINE best warp_best (best a) {
   }
   return a;
 }
+#endif
 INLINE best block_best (best a) { /* two barriers: the scratch may be used again at once */
   __shared__ best part[32];
   a = warp_best(a);

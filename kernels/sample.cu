@@ -158,8 +158,9 @@ INLINE void tell (const rows_state &s, u64 *words, i32 records, i32 rows, i32 ne
   publish(words, epoch | ((u32)next & 0xffffu), done);
 }
 
-INLINE void move_rows (const rows_state &s, const float *logits, const float *found, const i32 *ids, u64 *words, i32 rows,
-                       i32 vocab, i32 parts, i32 records) {
+/* said(r, w) is what row r's parts say. */
+template <class F> INLINE void move_rows (const rows_state &s, const float *logits, F said, u64 *words, i32 rows, i32 vocab,
+                                          i32 records) {
   i32 next = s.control[POSITION] + 1, prompt = s.control[PROMPT];
   float open = 0;
   walk w = walk_over(rows);
@@ -169,7 +170,7 @@ INLINE void move_rows (const rows_state &s, const float *logits, const float *fo
       s.token[r] = s.history[(size_t)r * (size_t)s.room + (size_t)next];
       over = s.finished[r] != 0;
     } else {
-      part m = merged(found + r * parts * 3, ids + r * parts, parts, w);
+      part m = said(r, w);
       i32 id = m.b.id < vocab ? m.b.id : 0;
       float p = logits[(size_t)r * (size_t)vocab + (size_t)id] - (m.top + logf(m.sum));
       if (w.lane != 0) continue;
@@ -191,16 +192,19 @@ WAITS KERNEL void choose (const float *logits, const float *scores, EARLY i32 *c
   i32 open = control[OPEN], banned = banned_count(control);
   wait_previous();
   release_next();
+  rows_state s = {control, token, finished, history, sums, room};
   if (open == 0) return;
   for (i32 i = mine.first; i < mine.last; i++) {
     size_t row = (size_t)(i / parts) * (size_t)vocab;
     i32 first = (i32)((i64)vocab * (i % parts) / parts), last = (i32)((i64)vocab * (i % parts + 1) / parts);
     row_scores r = {(scores ? scores : logits) + row, vocab, 1.0f, control + ENDS, banned};
-    keep_part(found, ids, i, look_at(r, logits + row, first, last));
+    part p = look_at(r, logits + row, first, last);
+    if (rows * parts == 1) return move_rows(s, logits, [&] (i32, const walk &) { return p; }, words, rows, vocab, records);
+    keep_part(found, ids, i, p);
   }
-  if (!last_block((u32 *)control + ARRIVED)) return;
-  rows_state s = {control, token, finished, history, sums, room};
-  move_rows(s, logits, found, ids, words, rows, vocab, parts, records);
+  if (rows * parts == 1 || !last_block((u32 *)control + ARRIVED)) return;
+  auto said = [&] (i32 r, const walk &w) { return merged(found + r * parts * 3, ids + r * parts, parts, w); };
+  move_rows(s, logits, said, words, rows, vocab, records);
 }
 
 /* ---- drawing */
@@ -238,7 +242,7 @@ WAITS KERNEL void draw (const float *logits, const float *scores, const i32 *see
   }
   if (!last_block((u32 *)control + ARRIVED)) return;
   rows_state s = {control, token, finished, history, sums, room};
-  move_rows(s, logits, found, ids, words, rows, vocab, 1, records);
+  move_rows(s, logits, [&] (i32 r, const walk &w) { return merged(found + r * 3, ids + r, 1, w); }, words, rows, vocab, records);
 }
 
 /* ---- before */

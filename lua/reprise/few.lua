@@ -5,6 +5,7 @@ local launch = require "reprise.launch"
 local m = {}
 
 local ROWS = { 1, 2, 4, 4, 5, 8, 8, 8 } -- rows -> what the kernel is compiled for
+local SLICE = 512 -- as in product.cuh
 local NAMES = { f32 = "float", f16 = "f16", bf16 = "bf16" }
 
 local ceil = launch.ceil
@@ -42,26 +43,35 @@ function m.fits(x, matrices, gamma, rows, n)
   return lies_right(x) and (not gamma or lies_right(gamma))
 end
 
--- Columns a warp takes at a time: as many as its first packs of weights reach.
-local function wide_of(n, gated)
-  local wide = n <= 768 and 4 or n <= 1536 and 2 or 1
-  return gated and math.max(1, wide // 2) or wide
+-- Warps that share a unit: where units are few and rows long.
+local function split_of(device, n, units, normed)
+  local split = 1
+  while not normed and split < 8 and split * SLICE < n and units * split < device.units * 4 do split = split * 2 end
+  return split
 end
 
---- Columns at a time and geometry of a launch. Blocks stay and take more columns where not all fit at once.
+---@class reprise.FewGeometry
+---@field split integer warps a unit
+---@field grid integer
+---@field block integer
+---@field shared integer
+
+--- Geometry of a launch. Blocks stay and take more columns where not all fit at once.
 ---@param device reprise.Device
 ---@param rows integer
 ---@param n integer
 ---@param columns integer of y
----@param gated boolean
----@return integer wide
----@return integer grid
----@return integer block
-function m.geometry(device, rows, n, columns, gated)
-  local wide = m.wide or wide_of(n, gated)
-  local units, warps = ceil(columns, wide), m.warps or (columns * n >= 1 << 19 and 8 or 4)
+---@param how { gated: boolean?, normed: boolean? }
+---@return reprise.FewGeometry
+function m.geometry(device, rows, n, columns, how)
+  local units = ceil(columns, how.gated and 2 or 4)
+  local split = m.split or split_of(device, n, units, how.normed)
+  local warps = math.max(split, m.warps or (units * split >= device.units * 8 and 8 or 4))
   local resident = m.resident or (rows == 1 and 16 or 8) -- warps a multiprocessor has registers for
-  return wide, math.min(ceil(units, warps), device.units * resident // warps), warps * 32
+  return {
+    split = split, block = warps * 32, shared = split > 1 and 128 * ceil(n, SLICE) * (warps // split) or 0,
+    grid = math.min(ceil(units * split, warps), device.units * math.max(1, resident // warps)),
+  }
 end
 
 --- few_linear or few_gated.

@@ -174,11 +174,11 @@ function m.linear(x, w, options)
   local act = activation_of("linear", options.activation)
   if few.fits(x, list, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
-    local wide, grid_of, block = few.geometry(device, rows, n, columns, false)
+    local g = few.geometry(device, rows, n, columns, { normed = normed })
     few.kernel(device, "few_linear", list[1].dtype, rows) {
-      grid = grid_of, block = block,
+      grid = g.grid, block = g.block, shared = g.shared,
       y, x, options.norm or false, list[1], list[2] or false, list[3] or false, options.residual or false,
-      rows, n, each, wide, act, options.epsilon or 1e-6, options.scale or 1.0,
+      rows, n, each, g.split, act, options.epsilon or 1e-6, options.scale or 1.0,
     }
     return y
   end
@@ -209,10 +209,10 @@ function m.gated(x, w, gate, options)
   local act = activation_of("gated", options.activation)
   if few.fits(x, { w, gate }, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
-    local wide, grid_of, block = few.geometry(device, rows, n, columns, true)
+    local g = few.geometry(device, rows, n, columns, { gated = true, normed = true })
     few.kernel(device, "few_gated", w.dtype, rows) {
-      grid = grid_of, block = block,
-      y, x, options.norm or false, w, gate, rows, n, columns, wide, act, options.epsilon or 1e-6,
+      grid = g.grid, block = g.block, shared = g.shared,
+      y, x, options.norm or false, w, gate, rows, n, columns, act, options.epsilon or 1e-6,
     }
     return y
   end
