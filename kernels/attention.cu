@@ -214,6 +214,7 @@ INLINE void cross_ahead (float *y, const caches<KV> &c, const float *q, const i3
 WAITS KERNEL void attend_self (float *y, EARLY KV *keys, EARLY KV *values, const float *qkv, EARLY const float *bias,
                                EARLY const i32 *position, EARLY const u8 *origin, i32 rows, i32 heads, i32 size, i32 room,
                                i32 reach, i32 beams) {
+  release_next();
   i32 inner = heads * size;
   caches<KV> c = {keys, values, origin, rows, heads, size, room, beams};
 #ifdef REPRISE_GPU
@@ -221,7 +222,6 @@ WAITS KERNEL void attend_self (float *y, EARLY KV *keys, EARLY KV *values, const
 #endif
   span mine = share(rows * heads);
   wait_previous();
-  release_next();
   i32 at = *position;
   bool inside = 0 <= at && at < room;
   for (i32 item = mine.first; item < mine.last; item++) {
@@ -241,6 +241,7 @@ WAITS KERNEL void attend_self (float *y, EARLY KV *keys, EARLY KV *values, const
 
 WAITS KERNEL void attend_cross (float *y, const float *q, EARLY const KV *keys, EARLY const KV *values,
                                 EARLY const i32 *lengths, i32 rows, i32 sources, i32 heads, i32 size, i32 room) {
+  release_next();
   i32 inner = heads * size;
   caches<KV> c = {keys, values, nullptr, sources, heads, size, room, 1};
 #ifdef REPRISE_GPU
@@ -248,7 +249,6 @@ WAITS KERNEL void attend_cross (float *y, const float *q, EARLY const KV *keys, 
 #endif
   span mine = share(rows * heads);
   wait_previous();
-  release_next();
   for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / heads, head = item % heads, source = row / (rows / sources), length = lengths[source];
     size_t at = (size_t)row * (size_t)inner + (size_t)(head * size);
@@ -260,10 +260,10 @@ WAITS KERNEL void attend_cross (float *y, const float *q, EARLY const KV *keys, 
 
 WAITS KERNEL void attend_all (float *y, const float *qkv, const float *bias, const i32 *lengths, i32 sources, i32 heads,
                               i32 size, i32 room, i32 reach) {
+  release_next();
   span mine = share(sources * heads * room);
   i32 inner = heads * size;
   wait_previous();
-  release_next();
   for (i32 item = mine.first; item < mine.last; item++) {
     i32 query = item % room, head = item / room % heads, source = item / room / heads, length = lengths[source];
     size_t row = (size_t)source * (size_t)room + (size_t)query;

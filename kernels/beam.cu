@@ -37,8 +37,8 @@ INLINE bool is_end (const i32 *ends, i32 count, i32 id) {
 WAITS KERNEL void begin (float *scores, i32 *lists, i32 *open, i32 *token, i32 *tokens, u8 *origin, const i32 *prompt,
                          const i32 *control, i32 sources, i32 live, i32 beams, i32 room) {
   span mine = share(sources * beams);
-  wait_previous();
   release_next();
+  wait_previous();
   ROLLED for (i32 row = mine.first + (i32)THREAD; row < mine.last; row += (i32)THREADS) {
     i32 source = row / beams, beam = row % beams, length = control[PROMPT];
     scores[(source * 2 + 0) * beams + beam] = beam ? FAR : 0;
@@ -70,8 +70,8 @@ template <int MOST, class P> INLINE void take_over (u8 *origin, P parent, i32 ro
 /* Before a step at *position: each row goes on from row parents[row] of its source; beams at most 255. */
 WAITS KERNEL void follow (u8 *origin, const i32 *position, const i32 *parents, i32 rows, i32 beams, i32 room) {
   span mine = share(rows / beams);
-  wait_previous();
   release_next();
+  wait_previous();
   i32 at = *position;
   ROLLED for (i32 source = mine.first; source < mine.last && 0 <= at && at < room; source++) {
     const i32 *parent = parents + source * beams;
@@ -312,8 +312,8 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
   memory_of m = {token, tokens, parents, origin};
   place p = place_at(memory, tile, k, beams);
   span mine = share(sources);
-  wait_previous();
   release_next();
+  wait_previous();
   if (control[DONE]) return;
   read_control(in, control);
   ROLLED for (p.source = mine.first; p.source < mine.last; p.source++) {
@@ -330,8 +330,8 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
 WAITS KERNEL void collect (i32 *ids, i32 *counts, const i32 *lists, const i32 *tokens, const u8 *parents, const i32 *control,
                            const i32 *ends, i32 sources, i32 wanted, i32 beams, i32 room) {
   span mine = share(sources * wanted);
-  wait_previous();
   release_next();
+  wait_previous();
   ROLLED for (i32 item = mine.first + (i32)THREAD; item < mine.last; item += (i32)THREADS) {
     i32 source = item / wanted;
     const i32 *list = lists + source * LISTS * beams + item % wanted;

@@ -28,14 +28,14 @@ WAITS KERNEL void read_all (float *sums, EARLY const float *from, i32 count) {
   for (; i < mine.last; i += step) sum[0] = add8(sum[0], weight8(from + (size_t)i * 8));
   UNROLL for (int k = 1; k < 8; k++) sum[0] = add8(sum[0], sum[k]);
   float all = block_sum(sum8(sum[0]));
-  wait_previous();
   release_next();
+  wait_previous();
   if (THREAD == 0) sums[BLOCK] = all;
 }
 
 WAITS KERNEL void nothing (float *sums) {
-  wait_previous();
   release_next();
+  wait_previous();
   if (BLOCK == BLOCKS) sums[0] = 0; /* never */
 }
 

@@ -111,8 +111,8 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
   top_space space = {key + 2 * part, key + part, (i32 *)(key + 2 * part + ((part / 8 + 7) & ~7))};
   i32 here = (width + part - 1) / part, parts = (vocab + part - 1) / part, packed = packable(logits, width);
   span mine = share(rows * here);
-  wait_previous();
   release_next();
+  wait_previous();
   if (control[DONE] || control[POSITION] + 1 < control[PROMPT]) return;
   i32 length = control[POSITION] + 1;
   ROLLED for (i32 item = mine.first; item < mine.last; item++) {

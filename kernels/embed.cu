@@ -10,8 +10,8 @@
 WAITS KERNEL void embed (float *y, const i32 *ids, EARLY const W *table, i32 rows, i32 n, i32 count) {
   span mine = share(rows);
   i32 packed = packable(table, n) & packable(y, n);
-  wait_previous();
   release_next();
+  wait_previous();
   for (i32 r = mine.first + (i32)WARP; r < mine.last; r += (i32)WARPS) {
     i32 id = ids[r];
     bool known = 0 <= id && id < count;

@@ -44,108 +44,129 @@ template <bool GATED> INLINE void begin (stream &s, const task &t, const team &m
   UNROLL for (int i = 0; i < ROUND; i++) UNROLL for (int c = 0; c < C; c++) ask(s, t.n, last, c, i);
 }
 
-template <bool GATED> INLINE void advance (stream &s, const task &t, const team &m) {
+template <bool GATED> INLINE void advance (stream &s, const task &t, const team &m, i32 last) {
   s.k += ROUND * STEP;
   if (s.k % SLICE == 0) s.k += (m.split - 1) * SLICE;
   if (s.k < t.n) return;
   s.k = m.sub * SLICE;
   s.unit += m.each;
-  pick<C, GATED>(t, s.unit * wide<GATED>(), s.w);
+  if (s.unit < last) pick<C, GATED>(t, s.unit * wide<GATED>(), s.w);
 }
 
 /* ---- sums */
 
-/* x of the rows for a step; past the last row it again. */
-INLINE void rows_at (const task &t, i32 at, float8 *x) {
-  UNROLL for (int r = 0; r < ROWS; r++) x[r] = load8(t.x + (size_t)(r < t.rows ? r : t.rows - 1) * (size_t)t.n + at);
+struct lines { const float *x[ROWS], *gamma; }; /* where this lane reads rows; past the last row it again */
+
+INLINE lines lines_of (const task &t) {
+  lines l;
+  UNROLL for (int r = 0; r < ROWS; r++) {
+    l.x[r] = t.x + (size_t)(r < t.rows ? r : t.rows - 1) * (size_t)t.n + LANE * 8;
+    ready_now(l.x[r]);
+  }
+  l.gamma = t.gamma ? t.gamma + LANE * 8 : nullptr;
+  return l;
 }
 
-/* p += h . packs of ROUND steps from k on, and q += x . x; each pack makes room for the next that is asked for. */
-INLINE void multiply (stream &s, const task &t, i32 k, i32 last, partial *p, partial *q) {
-  enum { TOGETHER = ROWS * ROUND <= 10 ? ROUND : 1 }; /* steps whose rows are asked for together: as registers allow */
-  UNROLL for (int j = 0; j < ROUND; j += TOGETHER) {
-    float8 x[TOGETHER][ROWS], gamma[TOGETHER];
-    UNROLL for (int i = 0; i < TOGETHER; i++) {
-      i32 at = k + (j + i) * STEP + (i32)LANE * 8;
-      if (at >= t.n) continue;
-      rows_at(t, at, x[i]);
-      if (t.gamma) gamma[i] = load8(t.gamma + at);
-    }
-    UNROLL for (int i = 0; i < TOGETHER; i++) {
-      if (k + (j + i) * STEP + (i32)LANE * 8 < t.n) {
-        float8 w[C];
-        UNROLL for (int c = 0; c < C; c++) w[c] = widen8(s.pack[c * ROUND + j + i]);
-        UNROLL for (int r = 0; r < ROWS; r++) {
-          if (t.gamma) q[r] = dot8(x[i][r], x[i][r], q[r]), x[i][r] = mul8(x[i][r], gamma[i]);
-          UNROLL for (int c = 0; c < C; c++) p[c * P + r] = dot8(x[i][r], w[c], p[c * P + r]);
-        }
+enum { TOGETHER = ROWS * ROUND <= 10 ? ROUND : 1 }; /* steps whose rows are asked for together: as registers allow */
+struct operands { float8 x[TOGETHER][ROWS], gamma[TOGETHER]; };
+
+INLINE void load (operands &o, const lines &l, i32 n, i32 k) {
+  UNROLL for (int i = 0; i < TOGETHER; i++) {
+    if (k + i * STEP + (i32)LANE * 8 >= n) continue;
+    UNROLL for (int r = 0; r < ROWS; r++) o.x[i][r] = load8(l.x[r] + k + i * STEP);
+    if (l.gamma) o.gamma[i] = load8(l.gamma + k + i * STEP);
+  }
+}
+
+/* p += h . packs of TOGETHER steps from k on, the j-th and following of what is on its way, and q += x . x; each pack makes
+ * room for the next that is asked for. */
+INLINE void multiply (stream &s, operands &o, bool normed, i32 n, i32 k, int j, i32 last, partial *p, partial *q) {
+  UNROLL for (int i = 0; i < TOGETHER; i++) {
+    if (k + i * STEP + (i32)LANE * 8 < n) {
+      float8 w[C];
+      UNROLL for (int c = 0; c < C; c++) w[c] = widen8(s.pack[c * ROUND + j + i]);
+      UNROLL for (int r = 0; r < ROWS; r++) {
+        float8 x = o.x[i][r];
+        if (normed) q[r] = dot8(x, x, q[r]), x = mul8(x, o.gamma[i]);
+        UNROLL for (int c = 0; c < C; c++) p[c * P + r] = dot8(x, w[c], p[c * P + r]);
       }
-      UNROLL for (int c = 0; c < C; c++) ask(s, t.n, last, c, j + i);
     }
+    UNROLL for (int c = 0; c < C; c++) ask(s, n, last, c, j + i);
   }
 }
 
 /* What this lane's sum is to be multiplied with: the norm of its row, r. */
-INLINE float norm_for (const task &t, partial *q, i32 r) {
+INLINE float norm_for (partial *q, i32 r, float part, float eps) {
   float squares;
   totals<P>(q, &squares);
-  squares = __shfl_sync(~0u, squares, r * (LANES / P));
-  return rsqrtf(squares / (float)t.n + t.eps);
+  return norm_of(__shfl_sync(~0u, squares, r * (LANES / P)), part, eps);
 }
 
 template <int N> INLINE void none_of (partial *p) { UNROLL for (int i = 0; i < N; i++) p[i] = none(); }
 
-/* Sums that other warps of the unit made lie in shared memory, a slice after the other. */
-template <int N> INLINE float put_together (const task &t, const team &m, const float *kept) {
+/* Sums that the warps of a unit made lie in shared memory, a slice after the other. */
+INLINE float put_together (const float *kept, i32 slices) {
   float sum = 0;
-  i32 slices = (t.n + SLICE - 1) / SLICE;
-  for (i32 i = 0; i < slices; i++) sum += kept[((i32)WARP / m.split * slices + i) * LANES + (i32)LANE];
+  for (i32 i = 0; i < slices; i++) sum += kept[i * LANES];
   return sum;
 }
 
 /* ---- all of it */
 
-/* F says what becomes of the sums: ready(t, to, first) when a warp begins columns first .. first + WIDE - 1, and
- * take(t, to, sum, gate) with the one sum that this lane holds, the held(P * WIDE)-th: P rows of each column. */
+/* F says what becomes of the sums: aim(t, to, first) before a warp makes columns first .. first + WIDE - 1, fetch(t, to)
+ * reads what it needs, and take(t, to, sum, gate) has the one sum that this lane holds, the held(P * WIDE)-th: P rows of
+ * each column. What comes between the wait and the first load is lost time: addresses are made before. */
 template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to) {
   DYNAMIC(float, kept);
   enum { WIDE = wide<GATED>(), N = P * WIDE };
   span mine = share((t.columns + WIDE - 1) / WIDE);
   team m = team_of(split);
   stream s;
-  i32 u = mine.first + (i32)WARP / split;
+  operands o;
+  i32 u = mine.first + (i32)WARP / split, slices = (t.n + SLICE - 1) / SLICE;
+  float part_of_n = 1.0f / (float)t.n;
   begin<GATED>(s, t, m, u, mine.last);
+  aim(t, to, u * WIDE);
+  lines l = lines_of(t);
   wait_asked();
-  release_next();
+  load(o, l, t.n, m.sub * SLICE);
+  fetch(t, to);
+  bool loaded = true;
   for (i32 base = mine.first; base < mine.last; base += m.each, u += m.each) {
     float sum = 0, gate = 0;
     partial q[P];
     none_of<P>(q);
-    ready(t, to, u * WIDE);
     for (i32 slice = m.sub * SLICE; slice < t.n && u < mine.last; slice += split * SLICE) {
       partial p[P * C];
       float part, half;
       none_of<P * C>(p);
       for (i32 k = slice; k < slice + SLICE && k < t.n; k += ROUND * STEP) {
-        advance<GATED>(s, t, m);
-        multiply(s, t, k, mine.last, p, q);
+        UNROLL for (int j = 0; j < ROUND; j += TOGETHER) {
+          if (!loaded) load(o, l, t.n, k + j * STEP);
+          loaded = false;
+          if (j == 0) advance<GATED>(s, t, m, mine.last);
+          multiply(s, o, l.gamma, t.n, k + j * STEP, j, mine.last, p, q);
+        }
       }
       totals<N>(p, &part);
       if (GATED) totals<N>(p + P * C - N, &half), gate += half;
       sum += part;
-      if (split > 1) kept[((i32)WARP / split * ((t.n + SLICE - 1) / SLICE) + slice / SLICE) * LANES + (i32)LANE] = part;
+      if (split > 1) kept[((i32)WARP / split * slices + slice / SLICE) * LANES + (i32)LANE] = part;
     }
     if (split > 1) {
       barrier();
-      if (m.sub == 0) sum = put_together<N>(t, m, kept);
+      if (m.sub == 0) sum = put_together(kept + (i32)WARP / split * slices * LANES + (i32)LANE, slices);
       barrier();
     }
     if (t.gamma) {
-      float norm = norm_for(t, q, held(N) % P);
+      float norm = norm_for(q, held(N) % P, part_of_n, t.eps);
       sum *= norm;
       gate *= norm;
     }
-    if (m.sub == 0) take(t, to, sum, gate);
+    if (m.sub == 0 && u < mine.last) take(t, to, sum, gate);
+    if (base + m.each >= mine.last) break;
+    aim(t, to, (u + m.each) * WIDE);
+    fetch(t, to);
   }
 }
 
@@ -153,10 +174,12 @@ template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to)
 
 template <int WIDE> struct to_y { size_t at; bool holds, gated; float residual; };
 
-template <int WIDE> INLINE void ready (const task &t, to_y<WIDE> &to, i32 first) {
+template <int WIDE> INLINE void aim (const task &t, to_y<WIDE> &to, i32 first) {
   i32 which = held(P * WIDE), r = which % P, column = first + which / P;
   to.holds = which < P * WIDE && r < t.rows && column < t.columns;
   to.at = (size_t)r * (size_t)t.columns + (size_t)column;
+}
+template <int WIDE> INLINE void fetch (const task &t, to_y<WIDE> &to) {
   to.residual = to.holds && t.residual ? t.residual[to.at] : 0.0f;
 }
 template <int WIDE> INLINE void take (const task &t, const to_y<WIDE> &to, float sum, float gate) {
@@ -179,6 +202,7 @@ INLINE void spoil (const task &t) {
 
 template <bool GATED> INLINE void few_to_y (const task &t, i32 split) {
   to_y<wide<GATED>()> to = {0, false, GATED, 0};
+  release_next();
   if (lies_right(t)) few<GATED>(t, split, to);
   else spoil(t);
 }

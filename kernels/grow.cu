@@ -20,8 +20,8 @@ INLINE void grow_row (KV *to, const KV *from, i32 inner, i32 packed) {
 WAITS KERNEL void grow (KV *keys_out, KV *values_out, const KV *keys, const KV *values, const u8 *parents, i32 rows,
                         i32 count, i32 inner, i32 room) {
   span mine = share(rows * count);
-  wait_previous();
   release_next();
+  wait_previous();
   i32 packed = packable(keys, inner) & packable(values, inner) & packable(keys_out, inner) & packable(values_out, inner);
   for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / count, at = item % count, parent = parents ? parents[(size_t)row * (size_t)room + (size_t)count] : row;

@@ -36,12 +36,12 @@ INLINE void stage (const task &t, const rows_of &tile, float *h) {
       }
       store8(to + k, v);
     }
-    h[t.tile * tile.stride + r] = t.gamma ? rsqrtf(total(squares) / (float)t.n + t.eps) : 1.0f;
+    h[t.tile * tile.stride + r] = t.gamma ? norm_of(total(squares), 1.0f / (float)t.n, t.eps) : 1.0f;
   }
 }
 
 /* Norm of a tile's row; 1 where there is none. */
-INLINE float norm_of (const task &t, const rows_of &tile, i32 r) { return t.gamma ? tile.x[t.tile * tile.stride + r] : 1.0f; }
+INLINE float norm_in (const task &t, const rows_of &tile, i32 r) { return t.gamma ? tile.x[t.tile * tile.stride + r] : 1.0f; }
 
 /* p[c * padded<R>() + r] += x(r) . w(c) for packs of eight. Of rows and columns the fewer wait in registers for the others, which
  * come one by one: the CPU has 16. */
@@ -96,7 +96,7 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
     s[0] += part[0];
     if (GATED) totals<N>(p + P * C - N, part), gate[0] += part[0];
   }
-  float norm = norm_of(t, tile, held(N) % P < tile.count ? held(N) % P : 0);
+  float norm = norm_in(t, tile, held(N) % P < tile.count ? held(N) % P : 0);
   s[0] *= norm;
   gate[0] *= norm;
   activate<HELD(N)>(s, t.act);
@@ -178,7 +178,7 @@ template <int R, int C, bool GATED, bool FAR> INLINE void make (const task &t, c
     UNROLL for (int i = 0; GATED && i < R * WIDE; i++) gate[i % R * 8 + done + i / R] = sums[R * WIDE + i];
   }
   for (int r = 0; r < tile.count; r++) {
-    float8 norm = splat8(norm_of(t, tile, r));
+    float8 norm = splat8(norm_in(t, tile, r));
     put(t, tile.first + r, j, mul8(load8(s + r * 8), norm), GATED ? mul8(load8(gate + r * 8), norm) : splat8(t.scale));
   }
 }
@@ -217,7 +217,6 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
   }
 #endif
   wait_previous();
-  release_next();
   rows_of tile = {h, (t.n + 7) & ~7, 0, 0, packed};
   for (i32 at = mine.first; at < mine.last;) {
     i32 from = at % units, to = from + mine.last - at < units ? from + mine.last - at : units;
@@ -239,6 +238,7 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
 }
 
 template <bool GATED> INLINE void run_any (const task &t) {
+  release_next();
 #ifdef REPRISE_GPU
   if (t.tile == 1) run<1, 2, GATED>(t);
   else if (t.tile == 2) run<2, 2, GATED>(t);

@@ -11,8 +11,8 @@ INLINE float8 piece (const float *p, i32 k, i32 packed, i32 n) { return k < pack
 WAITS KERNEL void rms_norm (float *y, const float *x, EARLY const float *gamma, i32 rows, i32 n, float eps) {
   span mine = share(rows);
   i32 packed = packable(x, n) & packable(y, n) & packable(gamma, n);
-  wait_previous();
   release_next();
+  wait_previous();
   for (i32 r = mine.first + (i32)WARP; r < mine.last; r += (i32)WARPS) {
     const float *from = x + (size_t)r * (size_t)n;
     float *to = y + (size_t)r * (size_t)n;

@@ -44,6 +44,9 @@ template <int N> INLINE void activate (float *s, i32 act) {
   UNROLL for (int i = 0; i < N; i += 8) store_part8(s + i, act8(part8(s + i, N - i), act), N - i);
 }
 
+/* 1 / sqrt(mean + eps) of a sum of n squares, part = 1 / n. */
+INLINE float norm_of (float squares, float part, float eps) { return rsqrtf(squares * part + eps); }
+
 /* ---- rows of weights ---- */
 
 /* The C rows of weights behind the columns of y from j on; past the end the last column again. With a gate the first

@@ -5,8 +5,8 @@
  *   a warp:   | G lanes: a key of G packs of eight | the next key ... |     a block has slots() keys side by side
  *   a window: DEEP times slots() keys and their values, in registers
  *
- * A warp keeps a running maximum and sums of its own (Milakov, Gimelshein, https://arxiv.org/abs/1805.02867), the first
- * begins with the query's own key; the warps' are put together at the end. The order of adding depends on the block alone.
+ * A running maximum and sums (Milakov, Gimelshein, https://arxiv.org/abs/1805.02867), which begin with the query's own
+ * key; the lanes' sums are put together at the end. The order of adding depends on the block alone.
  */
 #ifndef RP_QUERY
 #define RP_QUERY
@@ -68,9 +68,18 @@ template <int G> INLINE float group_sum (float x) { /* over the lanes of a key *
   return x;
 }
 
-struct tally { float most, sum; float8 y; }; /* most: a warp's; sum, y: of a lane's keys */
+struct tally { float most, sum; float8 y; }; /* most: the block's so far; sum, y: of a lane's keys */
 
-template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 size, i32 left) {
+/* The largest of the block's, by one barrier: the scratch alternates. */
+INLINE float block_most (float x, i32 turn) {
+  __shared__ float part[2][32];
+  x = warp_max(x);
+  if (LANE == 0) part[turn & 1][WARP] = x;
+  barrier();
+  return warp_max(LANE < WARPS ? part[turn & 1][LANE] : -INF);
+}
+
+template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 size, i32 left, i32 turn) {
   float s[DEEP], most = t.most;
   bool whole = element<G>() < size;
   UNROLL for (int i = 0; i < DEEP; i++) {
@@ -79,7 +88,7 @@ template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, 
     s[i] = group_sum<G>(part) + w.bias[i];
     most = fmaxf(most, s[i]);
   }
-  UNROLL for (int m = G; m < LANES; m *= 2) most = fmaxf(most, __shfl_xor_sync(~0u, most, m));
+  most = block_most(most, turn);
   float keep = t.most == most ? 1.0f : expf(t.most - most);
   t = {most, t.sum * keep, mul8(t.y, splat8(keep))};
   UNROLL for (int i = 0; i < DEEP; i++) {
@@ -90,28 +99,25 @@ template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, 
   }
 }
 
-/* y from what the warps have seen; none of them anything: nan. */
+/* y from what the lanes have seen; none of them anything: nan. */
 template <int G> INLINE void put_together (float *y, tally t, i32 size) {
-  DYNAMIC(float, most);
-  float *sum = most + WARPS, *part = sum + WARPS;
+  DYNAMIC(float, sum);
+  float *part = sum + 32;
   UNROLL for (int m = G; m < LANES; m *= 2) {
     t.sum += __shfl_xor_sync(~0u, t.sum, m);
     RP_EACH t.y.v[i] += __shfl_xor_sync(~0u, t.y.v[i], m);
   }
-  if (LANE == 0) most[WARP] = t.most, sum[WARP] = t.sum;
+  if (LANE == 0) sum[WARP] = t.sum;
   if (LANE < G) RP_EACH part[(WARP * 8 + i) * G + LANE] = t.y.v[i];
   barrier();
   for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) {
-    float top = -INF, all = 0, v = 0;
-    EIGHT for (u32 i = 0; i < WARPS; i++) top = fmaxf(top, most[i]);
+    float all = 0, v = 0;
     EIGHT for (u32 i = 0; i < WARPS; i++) {
-      float e = most[i] == -INF ? 0.0f : expf(most[i] - top);
-      all += e * sum[i];
-      v += e * part[(i * 8 + d % 8) * G + d / 8];
+      all += sum[i];
+      v += part[(i * 8 + d % 8) * G + d / 8];
     }
     y[d] = v / all;
   }
-  barrier();
 }
 
 template <class T> INLINE float8 rounded8 (float8 a, const T *) { RP_EACH a.v[i] = to_f32(to_f16(a.v[i])); return a; }
@@ -122,15 +128,16 @@ template <int G> INLINE float8 pack_of (const float *p, i32 size) {
 }
 
 /* The query's own key and value go to where they will be looked for, and are the first that the first group sees. */
-template <int G, class T> INLINE void see_own (tally &t, const query<T> &a, float8 q) {
+template <int G, class T> INLINE tally see_own (const query<T> &a, float8 q, float bias) {
   float8 key = pack_of<G>(a.own_key, a.size), value = pack_of<G>(a.own_value, a.size);
   if (slot<G>() == 0 && element<G>() < a.size) {
     store8(a.keep_key + element<G>(), key);
     store8(a.keep_value + element<G>(), value);
   }
-  float s = group_sum<G>(sum8(mul8(q, rounded8(key, a.keys)))) + bias_of(a.bias, 0, 0, 0);
-  if (WARP == 0) t.most = s != s ? -INF : s;
-  if (slot<G>() == 0) t = {t.most, s != s ? s : 1.0f, rounded8(value, a.keys)};
+  float s = group_sum<G>(sum8(mul8(q, rounded8(key, a.keys)))) + bias;
+  tally t = {s == s ? s : -INF, 0, splat8(0)};
+  if (slot<G>() == 0) t = {t.most, s == s ? 1.0f : s, rounded8(value, a.keys)};
+  return t;
 }
 
 /* started: has this block waited? */
@@ -138,19 +145,17 @@ template <int G, class T> INLINE void attend_ahead (const query<T> &a, bool &sta
   tally t = {-INF, 0, splat8(0)};
   float8 q;
   window<T> w;
-  i32 first = 0;
+  i32 first = 0, turn = 0;
+  float bias = bias_of(a.bias, 0, 0, 0);
   do {
     look<G>(w, a, first);
-    if (!started) {
-      wait_asked();
-      release_next();
-      started = true;
-    }
+    if (!started) wait_asked();
+    started = true;
     if (first == 0) {
       q = pack_of<G>(a.q, a.size);
-      if (a.own_key) see_own<G>(t, a, q);
+      if (a.own_key) t = see_own<G>(a, q, bias);
     }
-    add_window<G>(t, w, q, a.size, a.count - first);
+    add_window<G>(t, w, q, a.size, a.count - first, turn++);
     first += DEEP * slots<G>();
   } while (first < a.count);
   put_together<G>(a.y, t, a.size);

@@ -21,8 +21,8 @@ INLINE void random_store (f16 *y, float x) { *y = to_f16(x); }
 INLINE void random_store (bf16 *y, float x) { *y = to_bf16(x); }
 
 WAITS KERNEL void uniform (W *y, i64 key, float scale, i64 n) {
-  wait_previous();
   release_next();
+  wait_previous();
   for (i64 i = (i64)BLOCK * THREADS + THREAD; i < n; i += (i64)BLOCKS * THREADS)
     random_store(y + i, scale * random_unit((u64)key, (u64)i));
 }

@@ -190,8 +190,8 @@ WAITS KERNEL void choose (const float *logits, const float *scores, EARLY i32 *c
                           i32 room, i32 records) {
   span mine = share(rows * parts);
   i32 open = control[OPEN], banned = banned_count(control);
-  wait_previous();
   release_next();
+  wait_previous();
   rows_state s = {control, token, finished, history, sums, room};
   if (open == 0) return;
   for (i32 i = mine.first; i < mine.last; i++) {
@@ -227,8 +227,8 @@ INLINE best draw_of (const row_scores &r, const survivors &s, const i32 *seed, i
 WAITS KERNEL void draw (const float *logits, const float *scores, const i32 *seeds, i32 *control, i32 *token, i32 *finished,
                         i32 *history, float *sums, float *found, i32 *ids, u64 *words, i32 rows, i32 vocab, i32 room,
                         i32 records) {
-  wait_previous();
   release_next();
+  wait_previous();
   if (control[OPEN] == 0) return;
   span mine = share(rows);
   for (i32 i = mine.first; i < mine.last; i++) {
@@ -266,8 +266,8 @@ INLINE void penalize (float *scores, const float *logits, const i32 *row, i32 le
 
 WAITS KERNEL void adjust (float *scores, const float *logits, const i32 *history, const i32 *control, i32 rows, i32 vocab,
                           i32 room) {
-  wait_previous();
   release_next();
+  wait_previous();
   span mine = share(rows);
   float penalty = float_of(control[PENALTY]);
   i32 length = control[POSITION] + 1, n = control[NGRAM];
@@ -289,8 +289,8 @@ WAITS KERNEL void adjust (float *scores, const float *logits, const i32 *history
 WAITS KERNEL void begin (i32 *control, i32 *token, i32 *finished, i32 *history, float *sums, i32 *seeds, const i32 *words,
                          const i32 *prompts, const i32 *given, i32 count, i32 rows, i32 real, i32 room, i32 prompt_count,
                          i32 length) {
-  wait_previous();
   release_next();
+  wait_previous();
   if (BLOCK != 0) return;
   for (i32 i = (i32)THREAD; i < count; i += (i32)THREADS) control[i] = words[i];
   for (i32 r = (i32)THREAD; r < rows; r += (i32)THREADS) {
@@ -305,7 +305,7 @@ WAITS KERNEL void begin (i32 *control, i32 *token, i32 *finished, i32 *history, 
 
 /* The end of a step whose tokens the caller chooses. */
 WAITS KERNEL void tick (i32 *position) {
-  wait_previous();
   release_next();
+  wait_previous();
   if (BLOCK == 0 && THREAD == 0) *position += 1;
 }
