@@ -55,26 +55,25 @@ template <bool GATED> INLINE void advance (stream &s, const task &t, const team 
 
 /* ---- sums */
 
-struct lines { const float *x[ROWS], *gamma; }; /* where this lane reads rows; past the last row it again */
+struct lines { size_t x[ROWS]; }; /* where this lane reads rows; past the last row it again */
 
 INLINE lines lines_of (const task &t) {
   lines l;
   UNROLL for (int r = 0; r < ROWS; r++) {
-    l.x[r] = t.x + (size_t)(r < t.rows ? r : t.rows - 1) * (size_t)t.n + LANE * 8;
+    l.x[r] = (size_t)(r < t.rows ? r : t.rows - 1) * (size_t)t.n + LANE * 8;
     ready_now(l.x[r]);
   }
-  l.gamma = t.gamma ? t.gamma + LANE * 8 : nullptr;
   return l;
 }
 
 enum { TOGETHER = ROWS * ROUND <= 10 ? ROUND : 1 }; /* steps whose rows are asked for together: as registers allow */
 struct operands { float8 x[TOGETHER][ROWS], gamma[TOGETHER]; };
 
-INLINE void load (operands &o, const lines &l, i32 n, i32 k) {
+INLINE void load (operands &o, const task &t, const lines &l, i32 k) {
   UNROLL for (int i = 0; i < TOGETHER; i++) {
-    if (k + i * STEP + (i32)LANE * 8 >= n) continue;
-    UNROLL for (int r = 0; r < ROWS; r++) o.x[i][r] = load8(l.x[r] + k + i * STEP);
-    if (l.gamma) o.gamma[i] = load8(l.gamma + k + i * STEP);
+    if (k + i * STEP + (i32)LANE * 8 >= t.n) continue;
+    UNROLL for (int r = 0; r < ROWS; r++) o.x[i][r] = load8(t.x + l.x[r] + k + i * STEP);
+    if (t.gamma) o.gamma[i] = load8(t.gamma + (i32)LANE * 8 + k + i * STEP);
   }
 }
 
@@ -129,7 +128,7 @@ template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to)
   aim(t, to, u * WIDE);
   lines l = lines_of(t);
   wait_asked();
-  load(o, l, t.n, m.sub * SLICE);
+  load(o, t, l, m.sub * SLICE);
   fetch(t, to);
   bool loaded = true;
   for (i32 base = mine.first; base < mine.last; base += m.each, u += m.each) {
@@ -142,10 +141,10 @@ template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to)
       none_of<P * C>(p);
       for (i32 k = slice; k < slice + SLICE && k < t.n; k += ROUND * STEP) {
         UNROLL for (int j = 0; j < ROUND; j += TOGETHER) {
-          if (!loaded) load(o, l, t.n, k + j * STEP);
+          if (!loaded) load(o, t, l, k + j * STEP);
           loaded = false;
           if (j == 0) advance<GATED>(s, t, m, mine.last);
-          multiply(s, o, l.gamma, t.n, k + j * STEP, j, mine.last, p, q);
+          multiply(s, o, t.gamma, t.n, k + j * STEP, j, mine.last, p, q);
         }
       }
       totals<N>(p, &part);

@@ -71,7 +71,7 @@ enum { LANES = 32 };
 #define ROLLED _Pragma("unroll 1")
 
 #define barrier() __syncthreads()
-/* ready_now(p): p, an address, is known here and not only where it is used. */
+/* ready_now(i): i, a place in memory, is known here and not only where it is used. */
 #if __CUDA_ARCH__ >= 900
 #define wait_previous() asm volatile("griddepcontrol.wait;" ::: "memory")
 /* The way out is never taken: it ends a basic block, or ptxas would move the wait above what stands before it. */
@@ -121,7 +121,7 @@ INLINE uint4 rp_ask_state (const void *p) { /* the same by the coherent path */
   asm volatile("ld.global.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(a.x), "=r"(a.y), "=r"(a.z), "=r"(a.w) : "l"(p));
   return a;
 }
-template <class rp_t> INLINE void ready_now (rp_t *&p) { asm volatile("" : "+l"(p)); }
+INLINE void ready_now (size_t &i) { asm volatile("" : "+l"(i)); }
 INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
 INLINE void rp_store_system (u64 *p, u64 x) { asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(p), "l"(x) : "memory"); }
 #else /* on the CPU device, which plays a GPU: see REPRISE_SIMT */
@@ -145,7 +145,7 @@ INLINE uint4 rp_words (const void *p) {
 INLINE uint4 rp_words_once (const void *p) { return rp_words(p); }
 INLINE uint4 rp_ask (const void *p) { return rp_words(p); }
 INLINE uint4 rp_ask_state (const void *p) { return rp_words(p); }
-template <class rp_t> INLINE void ready_now (rp_t *&) {}
+INLINE void ready_now (size_t &) {}
 INLINE void prefetch (const void *) {}
 INLINE void rp_store_system (u64 *p, u64 x) { __atomic_store_n(p, x, __ATOMIC_RELAXED); }
 #endif

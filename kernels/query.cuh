@@ -16,7 +16,6 @@
 #ifdef REPRISE_GPU
 
 enum { DEEP = 4 };
-#define EIGHT _Pragma("unroll 8") /* loads of eight turns are on their way together */
 
 /* A lane's place: which key of those side by side, and which elements of it. */
 template <int G> INLINE i32 slot () { return (i32)THREAD / G; }
@@ -38,7 +37,7 @@ INLINE float bias_of (const float *bias, i32 distance, i32 reach, i32 heads) {
 }
 
 template <class T> struct window { /* what a lane has of it */
-  asked8<T> key[DEEP], value[DEEP];
+  asked8<T> key[DEEP], value[DEEP]; /* zeros where there is none: nothing branches on it */
   float bias[DEEP]; /* -INF where there is no key, nan where nobody knows whose it is */
 };
 
@@ -57,6 +56,7 @@ template <int G, class T> INLINE void look (window<T> &w, const query<T> &a, i32
     else w.bias[i] = NOT_A_NUMBER;
   }
   UNROLL for (int i = 0; i < DEEP; i++) {
+    w.key[i] = w.value[i] = {};
     if (first + i * slots<G>() + slot<G>() >= a.count || element<G>() >= a.size) continue;
     w.key[i] = ask_state8(a.keys + from[i]);
     w.value[i] = ask_state8(a.values + from[i]);
@@ -70,32 +70,33 @@ template <int G> INLINE float group_sum (float x) { /* over the lanes of a key *
 
 struct tally { float most, sum; float8 y; }; /* most: the block's so far; sum, y: of a lane's keys */
 
-/* The largest of the block's, by one barrier: the scratch alternates. */
-INLINE float block_most (float x, i32 turn) {
-  __shared__ float part[2][32];
-  x = warp_max(x);
-  if (LANE == 0) part[turn & 1][WARP] = x;
-  barrier();
-  return warp_max(LANE < WARPS ? part[turn & 1][LANE] : -INF);
+/* f(i) for the block's warps, eight by eight: their loads are on their way together. */
+template <class F> INLINE void each_warp (F f) {
+  ROLLED for (u32 base = 0; base < WARPS; base += 8) UNROLL for (u32 i = base; i < base + 8; i++) f(i < WARPS ? i : 0, i < WARPS);
 }
 
-template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 size, i32 left, i32 turn) {
+/* The largest of the block's, of what is the same in the lanes of a key, by one barrier: the scratch alternates. */
+template <int G> INLINE float block_most (float x, i32 turn) {
+  __shared__ float part[2][32];
+  UNROLL for (int m = G; m < LANES; m *= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, m));
+  if (LANE == 0) part[turn & 1][WARP] = x;
+  barrier();
+  each_warp([&] (u32 i, bool) { x = fmaxf(x, part[turn & 1][i]); });
+  return x;
+}
+
+template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 turn) {
   float s[DEEP], most = t.most;
-  bool whole = element<G>() < size;
-  UNROLL for (int i = 0; i < DEEP; i++) {
-    float part = 0;
-    if (whole && i * slots<G>() + slot<G>() < left) part = sum8(mul8(q, widen8(w.key[i])));
-    s[i] = group_sum<G>(part) + w.bias[i];
-    most = fmaxf(most, s[i]);
-  }
-  most = block_most(most, turn);
-  float keep = t.most == most ? 1.0f : expf(t.most - most);
+  UNROLL for (int i = 0; i < DEEP; i++) s[i] = sum8(mul8(q, widen8(w.key[i])));
+  UNROLL for (int m = G / 2; m; m /= 2) UNROLL for (int i = 0; i < DEEP; i++) s[i] += __shfl_xor_sync(~0u, s[i], m);
+  UNROLL for (int i = 0; i < DEEP; i++) most = fmaxf(most, s[i] += w.bias[i]);
+  most = block_most<G>(most, turn);
+  float base = most == -INF ? 0.0f : most, keep = expf(t.most - base);
   t = {most, t.sum * keep, mul8(t.y, splat8(keep))};
   UNROLL for (int i = 0; i < DEEP; i++) {
-    if (i * slots<G>() + slot<G>() >= left) continue;
-    float e = expf(s[i] - most);
+    float e = expf(s[i] - base);
     t.sum += e;
-    if (whole) t.y = fma8(splat8(e), widen8(w.value[i]), t.y);
+    t.y = fma8(splat8(e), widen8(w.value[i]), t.y);
   }
 }
 
@@ -110,12 +111,12 @@ template <int G> INLINE void put_together (float *y, tally t, i32 size) {
   if (LANE == 0) sum[WARP] = t.sum;
   if (LANE < G) RP_EACH part[(WARP * 8 + i) * G + LANE] = t.y.v[i];
   barrier();
-  for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) {
+  ROLLED for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) {
     float all = 0, v = 0;
-    EIGHT for (u32 i = 0; i < WARPS; i++) {
-      all += sum[i];
-      v += part[(i * 8 + d % 8) * G + d / 8];
-    }
+    each_warp([&] (u32 i, bool there) {
+      all += there ? sum[i] : 0.0f;
+      v += there ? part[(i * 8 + d % 8) * G + d / 8] : 0.0f;
+    });
     y[d] = v / all;
   }
 }
@@ -155,7 +156,7 @@ template <int G, class T> INLINE void attend_ahead (const query<T> &a, bool &sta
       q = pack_of<G>(a.q, a.size);
       if (a.own_key) t = see_own<G>(a, q, bias);
     }
-    add_window<G>(t, w, q, a.size, a.count - first, turn++);
+    add_window<G>(t, w, q, turn++);
     first += DEEP * slots<G>();
   } while (first < a.count);
   put_together<G>(a.y, t, a.size);
