@@ -304,7 +304,7 @@ INLINE void finish_step (i32 *control, const i32 *open, i32 sources, u64 *words)
 }
 
 WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, const float *sums, const float *seen,
-                          const float *factor, const i32 *ends, i32 *control, float *scores, i32 *lists, i32 *open,
+                          EARLY const float *factor, const i32 *ends, EARLY i32 *control, float *scores, i32 *lists, i32 *open,
                           i32 *token, i32 *tokens, u8 *parents, u8 *origin, u64 *words, i32 sources, i32 beams, i32 room,
                           i32 vocab, i32 parts, i32 k, i32 tile) {
   DYNAMIC(float, memory);
@@ -313,9 +313,10 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
   place p = place_at(memory, tile, k, beams);
   span mine = share(sources);
   release_next();
-  wait_previous();
-  if (control[DONE]) return;
+  i32 done = control[DONE];
   read_control(in, control);
+  wait_previous();
+  if (done) return;
   ROLLED for (p.source = mine.first; p.source < mine.last; p.source++) {
     if (in.position + 1 < in.prompt) read_on(p.source, in, m);
     else if (open[p.source]) move_source(p, in, scores, lists, open, m);

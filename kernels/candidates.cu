@@ -104,7 +104,7 @@ INLINE void write_best (const part_of &p, i32 k, const top_space &space, float *
 }
 
 WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float *most, float *sums, float *seen,
-                              const i32 *control, const float *scores, const i32 *open, const i32 *tokens,
+                              EARLY const i32 *control, const float *scores, const i32 *open, const i32 *tokens,
                               const u8 *origin, const float *factor, const i32 *ends, i32 rows, i32 beams, i32 room,
                               i32 vocab, i32 width, i32 first, i32 part, i32 k) {
   DYNAMIC(float, key);
@@ -112,9 +112,9 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
   i32 here = (width + part - 1) / part, parts = (vocab + part - 1) / part, packed = packable(logits, width);
   span mine = share(rows * here);
   release_next();
+  i32 done = control[DONE], length = control[POSITION] + 1, prompt = control[PROMPT];
   wait_previous();
-  if (control[DONE] || control[POSITION] + 1 < control[PROMPT]) return;
-  i32 length = control[POSITION] + 1;
+  if (done || length < prompt) return;
   ROLLED for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / here, from = item % here * part;
     if (!open[row / beams]) continue;

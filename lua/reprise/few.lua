@@ -1,17 +1,20 @@
--- few.lua - launches of few.cu: products of one to eight rows on a GPU; what they compute is said in ops.lua.
+-- few.lua - launches of products of one to eight rows on a GPU: few.cu's and tensor.cu's; what they compute is said in
+-- ops.lua.
+--
+-- A few rows come fastest as weights arrive (few.cu), several on tensor cores (tensor.cu), whose sums are as accurate but
+-- not the same to the last bit.
 
 local launch = require "reprise.launch"
 
 local m = {}
 
-local ROWS = { 1, 2, 4, 4, 5, 8, 8, 8 } -- rows -> what the kernel is compiled for
+local ROWS = { 1, 2, 4, 4, 5, 8, 8, 8 } -- rows -> what few.cu is compiled for
 local SLICE = 512 -- as in product.cuh
+local TENSOR_ROWS = 4 -- from so many on tensor cores are faster
+local TENSOR_MOST = 2048 -- elements of a row: longer ones come anew too often
 local NAMES = { f32 = "float", f16 = "f16", bf16 = "bf16" }
 
 local ceil = launch.ceil
-
--- Written and checked for its bits, not yet timed: on request only, until it is known to win.
-local wanted = os.getenv "REPRISE_FEW" == "1"
 
 --- Programs: for `reprise --build-kernels`.
 ---@return reprise.LibraryEntry[]
@@ -21,13 +24,14 @@ function m.library()
     for _, rows in ipairs { 1, 2, 4, 5, 8 } do
       list[#list + 1] = { file = "few.cu", define = { W = NAMES[dtype], ROWS = tostring(rows) }, gpu = true }
     end
+    if dtype ~= "f32" then list[#list + 1] = { file = "tensor.cu", define = { W = NAMES[dtype] }, gpu = true } end
   end
   return list
 end
 
 local function lies_right(x) return x.offset % 16 == 0 and x.packed end
 
---- Can few.cu make this product?
+--- Can this product be made here?
 ---@param x reprise.Tensor
 ---@param matrices reprise.Tensor[]
 ---@param gamma reprise.Tensor?
@@ -35,54 +39,106 @@ local function lies_right(x) return x.offset % 16 == 0 and x.packed end
 ---@param n integer
 ---@return boolean
 function m.fits(x, matrices, gamma, rows, n)
-  if not wanted or not launch.is_gpu(x.device) then return false end
-  if rows > 8 or n % 8 ~= 0 then return false end
+  if not launch.is_gpu(x.device) or rows > 8 or n % 8 ~= 0 then return false end
   for _, w in ipairs(matrices) do
     if not lies_right(w) then return false end
   end
   return lies_right(x) and (not gamma or lies_right(gamma))
 end
 
+-- Compute capability times ten; a CPU that plays a GPU has what it needs.
+local function capability(device) return tonumber(device.arch:match "^sm_(%d+)") or 90 end
+
+local function on_tensor_cores(device, dtype, rows, n)
+  return dtype ~= "f32" and rows >= TENSOR_ROWS and n % 32 == 0 and n <= TENSOR_MOST and capability(device) >= 80
+end
+
+---@class reprise.Product what few.cu and tensor.cu are told, besides x and y
+---@field matrices reprise.Tensor[] one to three; with a gate: the matrix and the gate
+---@field rows integer
+---@field n integer
+---@field each integer rows of a matrix
+---@field columns integer of y
+---@field act integer as in linear.cu
+---@field norm reprise.Tensor?
+---@field epsilon number?
+---@field residual reprise.Tensor?
+---@field scale number?
+
 -- Warps that share a unit: where units are few and rows long.
 local function split_of(device, n, units, normed)
   local split = 1
-  while not normed and split < 8 and split * SLICE < n and units * split < device.units * 4 do split = split * 2 end
+  while not normed and split < 8 and split * SLICE < n and units * split < device.units * 8 do split = split * 2 end
   return split
 end
 
----@class reprise.FewGeometry
----@field split integer warps a unit
----@field grid integer
----@field block integer
----@field shared integer
-
---- Geometry of a launch. Blocks stay and take more columns where not all fit at once.
----@param device reprise.Device
----@param rows integer
----@param n integer
----@param columns integer of y
----@param how { gated: boolean?, normed: boolean? }
----@return reprise.FewGeometry
-function m.geometry(device, rows, n, columns, how)
-  local units = ceil(columns, how.gated and 2 or 4)
-  local split = m.split or split_of(device, n, units, how.normed)
-  local warps = math.max(split, m.warps or (units * split >= device.units * 8 and 8 or 4))
-  local resident = m.resident or (rows == 1 and 16 or 8) -- warps a multiprocessor has registers for
-  return {
-    split = split, block = warps * 32, shared = split > 1 and 128 * ceil(n, SLICE) * (warps // split) or 0,
-    grid = math.min(ceil(units * split, warps), device.units * math.max(1, resident // warps)),
+-- Blocks stay and take more columns where not all fit at once.
+local function few_geometry(device, p, gated)
+  local units = ceil(p.columns, gated and 2 or 4)
+  local split = split_of(device, p.n, units, p.norm ~= nil)
+  local warps = math.max(split, units * split >= device.units * 3 and 8 or 4)
+  local resident = p.rows == 1 and 16 or 8 -- warps a multiprocessor has registers for
+  local shared = split > 1 and 128 * ceil(p.n, SLICE) * (warps // split) or 0
+  return split, {
+    block = warps * 32, shared = shared, grid = math.min(ceil(units * split, warps), device.units * (resident // warps)),
   }
 end
 
---- few_linear or few_gated.
----@param device reprise.Device
----@param name string
----@param dtype reprise.Dtype of the weights
----@param rows integer
----@return reprise.Kernel
-function m.kernel(device, name, dtype, rows)
-  local define = { W = NAMES[dtype], ROWS = tostring(ROWS[rows]) }
+local function tensor_geometry(device, p, gated)
+  local warps = math.max(4, math.min(8, ceil(p.n, 128)))
+  local grid = math.min(ceil(p.columns, gated and 8 or 16), device.units * (8 // warps))
+  return { block = warps * 32, shared = 1344 * warps, grid = grid }
+end
+
+local function few_kernel(device, name, p)
+  local define = { W = NAMES[p.matrices[1].dtype], ROWS = tostring(ROWS[p.rows]) }
   return launch.kernel(device, "few.cu", name, define, define.W .. " " .. define.ROWS)
+end
+
+local function tensor_kernel(device, name, p)
+  return launch.kernel(device, "tensor.cu", name, "W", NAMES[p.matrices[1].dtype])
+end
+
+local function run(kernel, geometry, args)
+  for key, value in pairs(geometry) do args[key] = value end
+  kernel(args)
+end
+
+--- y = scale * act(h w^T) + residual.
+---@param y reprise.Tensor
+---@param x reprise.Tensor
+---@param p reprise.Product
+function m.linear(y, x, p)
+  local device, w = x.device, p.matrices
+  local epsilon, scale = p.epsilon or 1e-6, p.scale or 1.0
+  if on_tensor_cores(device, w[1].dtype, p.rows, p.n) then
+    return run(tensor_kernel(device, "tensor_linear", p), tensor_geometry(device, p, false), {
+      y, x, p.norm or false, w[1], w[2] or false, w[3] or false, p.residual or false, p.rows, p.n, p.each, p.act,
+      epsilon, scale,
+    })
+  end
+  local split, geometry = few_geometry(device, p, false)
+  run(few_kernel(device, "few_linear", p), geometry, {
+    y, x, p.norm or false, w[1], w[2] or false, w[3] or false, p.residual or false, p.rows, p.n, p.each, split, p.act,
+    epsilon, scale,
+  })
+end
+
+--- y = act(h w^T) * (h gate^T).
+---@param y reprise.Tensor
+---@param x reprise.Tensor
+---@param p reprise.Product
+function m.gated(y, x, p)
+  local device, w, gate = x.device, p.matrices[1], p.matrices[2]
+  if on_tensor_cores(device, w.dtype, p.rows, p.n) then
+    return run(tensor_kernel(device, "tensor_gated", p), tensor_geometry(device, p, true), {
+      y, x, p.norm or false, w, gate, p.rows, p.n, p.columns, p.act, p.epsilon or 1e-6,
+    })
+  end
+  local _, geometry = few_geometry(device, p, true)
+  run(few_kernel(device, "few_gated", p), geometry, {
+    y, x, p.norm or false, w, gate, p.rows, p.n, p.columns, p.act, p.epsilon or 1e-6,
+  })
 end
 
 return m

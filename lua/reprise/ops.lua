@@ -174,12 +174,10 @@ function m.linear(x, w, options)
   local act = activation_of("linear", options.activation)
   if few.fits(x, list, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
-    local g = few.geometry(device, rows, n, columns, { normed = normed })
-    few.kernel(device, "few_linear", list[1].dtype, rows) {
-      grid = g.grid, block = g.block, shared = g.shared,
-      y, x, options.norm or false, list[1], list[2] or false, list[3] or false, options.residual or false,
-      rows, n, each, g.split, act, options.epsilon or 1e-6, options.scale or 1.0,
-    }
+    few.linear(y, x, {
+      matrices = list, rows = rows, n = n, each = each, columns = columns, act = act, norm = options.norm,
+      epsilon = options.epsilon, residual = options.residual, scale = options.scale,
+    })
     return y
   end
   local tile, staged, shared = tiles("linear", device, rows, n, normed)
@@ -209,11 +207,10 @@ function m.gated(x, w, gate, options)
   local act = activation_of("gated", options.activation)
   if few.fits(x, { w, gate }, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
-    local g = few.geometry(device, rows, n, columns, { gated = true, normed = true })
-    few.kernel(device, "few_gated", w.dtype, rows) {
-      grid = g.grid, block = g.block, shared = g.shared,
-      y, x, options.norm or false, w, gate, rows, n, columns, act, options.epsilon or 1e-6,
-    }
+    few.gated(y, x, {
+      matrices = { w, gate }, rows = rows, n = n, each = columns, columns = columns, act = act, norm = options.norm,
+      epsilon = options.epsilon,
+    })
     return y
   end
   local tile, staged, shared = tiles("gated", device, rows, n, options.norm ~= nil)

@@ -133,6 +133,46 @@ helper.each_device(function(name)
     end
   end)
 
+  it("gives four to eight rows the same bits whatever other rows there are", function()
+    local n, m, rows = 256, 37, 8
+    for _, dtype in ipairs { "f16", "bf16" } do
+      local x = reference.tensor(random, { rows, n }, "f32", dev)
+      local w = reference.tensor(random, { m, n }, dtype, dev)
+      local gamma = reference.tensor(random, { n }, "f32", dev)
+      local all, both = ops.linear(x, w, { norm = gamma }), ops.gated(x, w, w, { activation = "silu" })
+      for count = 4, rows - 1 do
+        local some = x:slice(1, 2, count + 1)
+        assert.is_true(all:slice(1, 2, count + 1):equal(ops.linear(some, w, { norm = gamma })))
+        assert.is_true(both:slice(1, 2, count + 1):equal(ops.gated(some, w, w, { activation = "silu" })))
+      end
+    end
+  end)
+
+  for _, dtype in ipairs { "f16", "bf16" } do
+    it("multiplies a few rows of whole chunks, long ones and short ones, with weights of " .. dtype, function()
+      for _, n in ipairs { 32, 96, 544, 1056, 2080 } do
+        for _, rows in ipairs { 4, 7, 8 } do
+          check_linear { rows = rows, n = n, m = 19, dtype = dtype, norm = n < 1000, residual = n > 1000, scale = 0.5 }
+        end
+      end
+    end)
+
+    it("keeps rows apart that are far from each other in size, with weights of " .. dtype, function()
+      local n, m, rows = 128, 16, 5
+      local w, ws = reference.tensor(random, { m, n }, dtype, dev)
+      local list = {}
+      for r = 1, rows do
+        for k = 1, n do list[#list + 1] = random() * 10.0 ^ (r * 12 - 34) * (k % 16 == 0 and 1000 or 1) end
+      end
+      local x = rp.tensor(list, "f32", dev):view({ rows, n })
+      list = reference.flat(x)
+      local want, weight = reference.product(list, ws, rows, n, m)
+      local off = {}
+      for i, v in ipairs(weight) do off[i] = ROUNDING * v end
+      assert.is_nil(reference.difference(reference.flat(ops.linear(x, w)), want, off))
+    end)
+  end
+
   it("takes views that begin anywhere", function()
     local x, xs = reference.tensor(random, { 4, 9 }, "f32", dev)
     local w, ws = reference.tensor(random, { 6, 9 }, "f16", dev)
