@@ -148,22 +148,52 @@ INLINE void read_source (const place &p, const inputs &in, const float *scores, 
   barrier();
 }
 
-/* Entry e of all that rows offer: the best of their parts, then ids under the penalty. */
-INLINE void read_entry (const place &p, const inputs &in, i32 e, float *key, i32 *name) {
-  u32 each = (u32)in.parts * (u32)in.k, offered = (u32)in.beams * each, length = (u32)in.position + 1;
-  bool seen = (u32)e >= offered;
-  u32 of = seen ? (u32)e - offered : (u32)e, size = seen ? length : each, b = of / size, i = of - b * size;
-  i32 row = p.source * in.beams + (i32)b;
-  size_t at = seen ? (size_t)row * (size_t)in.room + i : (size_t)row * each + i;
-  float x = seen ? in.seen[at] : in.keys[at];
-  i32 id = seen ? token_at(row_at(in.tokens, in.origin, row, in.beams, in.room), (i32)i) : in.ids[at];
+/* An entry's key among those of all rows, and its name. */
+INLINE void put_entry (const place &p, const inputs &in, float x, i32 id, i32 beam, bool seen, i32 at) {
   if (in.parts > 1) {
-    x = (x - p.row_most[b]) - p.row_log[b];
+    x = (x - p.row_most[beam]) - p.row_log[beam];
     if (seen) x = penalized(x, in.penalty);
-    x += p.scores[b];
+    x += p.scores[beam];
   }
-  *key = x;
-  *name = x > -INF ? (i32)b * in.vocab + id : NOBODY;
+  p.key[at] = x;
+  p.name[at] = x > -INF ? beam * in.vocab + id : NOBODY;
+}
+
+/* Entries first .. last - 1 of what the parts of all rows offer, as they lie in memory: a few a thread on their way together. */
+INLINE void read_offers (const place &p, const inputs &in, i32 first, i32 last, i32 at) {
+  enum { TOGETHER = LANES == 1 ? 1 : 4 };
+  i32 step = (i32)THREADS, each = in.parts * in.k;
+  const float *keys = in.keys + (size_t)(p.source * in.beams) * (size_t)each;
+  const i32 *ids = in.ids + (size_t)(p.source * in.beams) * (size_t)each;
+  ROLLED for (i32 e = first + (i32)THREAD; e < last; e += TOGETHER * step) {
+    float x[TOGETHER];
+    i32 id[TOGETHER];
+    UNROLL for (i32 j = 0; j < TOGETHER; j++)
+      if (e + j * step < last) x[j] = keys[e + j * step], id[j] = ids[e + j * step];
+    UNROLL for (i32 j = 0; j < TOGETHER; j++) {
+      i32 of = e + j * step;
+      if (of < last) put_entry(p, in, x[j], id[j], (i32)((u32)of / (u32)each), false, at + of - first);
+    }
+  }
+}
+
+/* Ids under the penalty, from the first-th on, a row after the other. */
+INLINE void read_seen (const place &p, const inputs &in, i32 first, i32 last, i32 at) {
+  ROLLED for (i32 e = first + (i32)THREAD; e < last; e += (i32)THREADS) {
+    u32 length = (u32)in.position + 1, b = (u32)e / length, i = (u32)e - b * length;
+    i32 row = p.source * in.beams + (i32)b, id = token_at(row_at(in.tokens, in.origin, row, in.beams, in.room), (i32)i);
+    put_entry(p, in, in.seen[(size_t)row * (size_t)in.room + i], id, (i32)b, true, at + e - first);
+  }
+}
+
+/* A tile: the best k so far, `here` entries from `first` on, nobody to a multiple of eight. */
+INLINE void fill_tile (const place &p, const inputs &in, i32 first, i32 here, i32 padded) {
+  i32 k = in.k, offered = in.beams * in.parts * k, split = first + here < offered ? first + here : offered;
+  i32 from = first > offered ? first : offered;
+  FOR_THREADS(i, k) p.key[i] = p.a[i], p.name[i] = p.flat[i];
+  for (i32 i = k + here + (i32)THREAD; i < padded; i += (i32)THREADS) p.key[i] = -INF, p.name[i] = NOBODY;
+  read_offers(p, in, first, split, k);
+  read_seen(p, in, from - offered, first + here - offered, k + from - first);
 }
 
 /* p.a and p.flat: the candidates in order, as many tiles as it takes; the best so far stand before the next ones. */
@@ -174,10 +204,7 @@ INLINE void find_candidates (const place &p, const inputs &in) {
   barrier();
   ROLLED for (i32 first = 0; first < all; first += p.tile - k) {
     i32 here = all - first < p.tile - k ? all - first : p.tile - k, padded = (k + here + 7) & ~7;
-    FOR_THREADS(i, padded)
-      if (i < k) p.key[i] = p.a[i], p.name[i] = p.flat[i];
-      else if (i < k + here) read_entry(p, in, first + i - k, p.key + i, p.name + i);
-      else p.key[i] = -INF, p.name[i] = NOBODY;
+    fill_tile(p, in, first, here, padded);
     barrier();
     top(p.key, padded, k, p.space, [&] (i32 i) { return p.name[i]; }, [&] (i32 rank, i32 i) {
       p.a[rank] = p.key[i];

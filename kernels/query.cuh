@@ -85,15 +85,16 @@ template <int G> INLINE float block_most (float x, i32 turn) {
   return x;
 }
 
-template <int G, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 turn) {
-  float s[DEEP], most = t.most;
-  UNROLL for (int i = 0; i < DEEP; i++) s[i] = sum8(mul8(q, widen8(w.key[i])));
-  UNROLL for (int m = G / 2; m; m /= 2) UNROLL for (int i = 0; i < DEEP; i++) s[i] += __shfl_xor_sync(~0u, s[i], m);
-  UNROLL for (int i = 0; i < DEEP; i++) most = fmaxf(most, s[i] += w.bias[i]);
+/* The first N of a window's keys a lane. */
+template <int G, int N, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 turn) {
+  float s[N], most = t.most;
+  UNROLL for (int i = 0; i < N; i++) s[i] = sum8(mul8(q, widen8(w.key[i])));
+  UNROLL for (int m = G / 2; m; m /= 2) UNROLL for (int i = 0; i < N; i++) s[i] += __shfl_xor_sync(~0u, s[i], m);
+  UNROLL for (int i = 0; i < N; i++) most = fmaxf(most, s[i] += w.bias[i]);
   most = block_most<G>(most, turn);
   float base = most == -INF ? 0.0f : most, keep = expf(t.most - base);
   t = {most, t.sum * keep, mul8(t.y, splat8(keep))};
-  UNROLL for (int i = 0; i < DEEP; i++) {
+  UNROLL for (int i = 0; i < N; i++) {
     float e = expf(s[i] - base);
     t.sum += e;
     t.y = fma8(splat8(e), widen8(w.value[i]), t.y);
@@ -156,7 +157,8 @@ template <int G, class T> INLINE void attend_ahead (const query<T> &a, bool &sta
       q = pack_of<G>(a.q, a.size);
       if (a.own_key) t = see_own<G>(a, q, bias);
     }
-    add_window<G>(t, w, q, turn++);
+    if (a.count - first <= slots<G>()) add_window<G, 1>(t, w, q, turn++);
+    else add_window<G, DEEP>(t, w, q, turn++);
     first += DEEP * slots<G>();
   } while (first < a.count);
   put_together<G>(a.y, t, a.size);

@@ -7,12 +7,13 @@
  *     x        elements 8 t .. 8 t + 7 of row g                  mma.m16n8k16 take these as they are
  *
  * x is scaled by a power of two, row by row, and split into as many numbers of the weights' type as hold f32's bits: 2 of
- * f16, 3 of bf16. Products of two such numbers are exact in f32, where they are summed. Weights are on their way before
- * the wait, and for the next unit while one is worked on. A row's result has the same bits whatever other rows there are.
+ * f16, 3 of bf16, once a block. Products of two such numbers are exact in f32, where they are summed. Weights are on their
+ * way before the wait, and for the next unit while one is worked on. A row's result has the same bits whatever other rows
+ * there are.
  *
  * Formulas and shapes: linear.cu. rows: 1 to 8, n a multiple of 32; x, gamma and the weights lie on 16 bytes; else y becomes
- * nan. Launch: any grid, whole warps a block, at most 16; shared = 1344 bytes a warp. From compute capability 8.0 on. y may
- * be residual, but not overlap x.
+ * nan. Launch: any grid, a warp for each 128 elements of n; shared = 1344 bytes a warp. From compute capability 8.0 on. y
+ * may be residual, but not overlap x.
  */
 #include "product.cuh"
 
@@ -103,14 +104,12 @@ INLINE float most_of (float8 x) {
 INLINE float scale_for (float most) { return __uint_as_float((268u - max(__float_as_uint(most) >> 23, 15u)) << 23); }
 INLINE float unscale (float scale) { return __uint_as_float((254u << 23) - __float_as_uint(scale)); }
 
-/* A warp's part of x in one round: DEEP chunks of row g. */
+/* A warp's part of x: DEEP chunks of row g. */
 struct operand { split8 chunk[DEEP]; float undo[2], squares; };
 
-struct place { i32 n, chunk, step; }; /* this warp's first chunk of a round, and how far the next lies */
-
-INLINE bool has (const place &p, int i) { return p.chunk + i * p.step < p.n / CHUNK; } /* the same in a warp */
-/* Past the last chunk that again: it is read for nothing, and nothing branches. */
-INLINE i32 at_chunk (const place &p, int i) { return min(p.chunk + i * p.step, p.n / CHUNK - 1) * CHUNK + member(); }
+/* This warp's i-th chunk; past the last that again: it is read for nothing, and nothing branches. */
+INLINE bool has (i32 n, int i) { return (i32)(WARP + i * WARPS) < n / CHUNK; } /* the same in a warp */
+INLINE i32 at_chunk (i32 n, int i) { return min((i32)(WARP + i * WARPS), n / CHUNK - 1) * CHUNK + member(); }
 
 struct pieces { float8 x[DEEP], gamma[DEEP]; };
 
@@ -121,20 +120,20 @@ INLINE size_t line_of (const task &t) {
   return line;
 }
 
-INLINE void fetch (pieces &v, const task &t, const place &p, size_t line) {
+INLINE void fetch (pieces &v, const task &t, size_t line) {
   size_t k[DEEP];
-  UNROLL for (int i = 0; i < DEEP; i++) k[i] = (size_t)at_chunk(p, i);
+  UNROLL for (int i = 0; i < DEEP; i++) k[i] = (size_t)at_chunk(t.n, i);
   UNROLL for (int i = 0; i < DEEP; i++) v.x[i] = load8(t.x + line + k[i]);
   if (!t.gamma) return;
   UNROLL for (int i = 0; i < DEEP; i++) v.gamma[i] = load8(t.gamma + k[i]);
 }
 
-INLINE void split_all (operand &o, pieces &v, const task &t, const place &p) {
+INLINE void split_all (operand &o, pieces &v, const task &t) {
   float most = 0, squares = 0;
   if (t.gamma)
     UNROLL for (int i = 0; i < DEEP; i++) {
       float sum = dot8(v.x[i], v.x[i], 0);
-      squares += has(p, i) ? sum : 0.0f;
+      squares += has(t.n, i) ? sum : 0.0f;
       v.x[i] = mul8(v.x[i], v.gamma[i]);
     }
   UNROLL for (int i = 0; i < DEEP; i++) most = fmaxf(most, most_of(v.x[i]));
@@ -168,8 +167,9 @@ template <bool GATED> INLINE void aim (rows16 &s, const task &t, i32 unit) {
   s.high = GATED ? t.w[1] + (size_t)column * (size_t)t.n : row_of(t, column + 8);
 }
 
-INLINE void ask (rows16 &s, const place &p, int i) {
-  i32 k = at_chunk(p, i);
+INLINE void ask (rows16 &s, i32 n, int i) {
+  if (!has(n, i)) return;
+  i32 k = at_chunk(n, i);
   s.a[i][0] = ask8(s.low + k);
   s.a[i][1] = ask8(s.high + k);
 }
@@ -221,56 +221,46 @@ template <bool GATED> INLINE void finish (const task &t, const output<GATED> &o,
 
 /* ---- all of it */
 
-/* One unit, its rounds one after the other. What is asked for last belongs to unit `next`. Where there are several rounds, x
- * comes anew for each; else it is split once, when it is fresh. */
-template <bool GATED> INLINE sums work (const task &t, rows16 &s, operand &o, pieces &v, size_t line, i32 rounds, i32 next,
-                                    bool fresh) {
-  sums all = {{0, 0, 0, 0}};
-  for (i32 round = 0; round < rounds; round++) {
-    bool last = round + 1 == rounds, more = !last || next >= 0;
-    i32 span_of = DEEP * (i32)WARPS;
-    place p = {t.n, round * span_of + (i32)WARP, (i32)WARPS}, q = {t.n, (last ? 0 : round + 1) * span_of + (i32)WARP, (i32)WARPS};
-    float squares = round ? o.squares : 0;
-    if (rounds > 1 || fresh) split_all(o, v, t, p), o.squares += squares;
-    if (rounds > 1 && more) fetch(v, t, q, line);
-    if (last && next >= 0) aim<GATED>(s, t, next);
-    sums c[4] = {};
-    UNROLL for (int i = 0; i < DEEP; i++) {
-      if (has(p, i)) multiply(c, s, o, i);
-      if (more && has(q, i)) ask(s, q, i);
-    }
-    UNROLL for (int i = 0; i < 4; i++)
-      all.v[i] = fmaf((c[0].v[i] + c[1].v[i]) + (c[2].v[i] + c[3].v[i]), o.undo[i % 2], all.v[i]);
+/* A unit; what is asked for belongs to unit `next`, if there is one. */
+template <bool GATED> INLINE sums work (const task &t, rows16 &s, const operand &o, i32 next) {
+  sums c[4] = {}, all;
+  if (next >= 0) aim<GATED>(s, t, next);
+  UNROLL for (int i = 0; i < DEEP; i++) {
+    if (has(t.n, i)) multiply(c, s, o, i);
+    if (next >= 0) ask(s, t.n, i);
   }
+  UNROLL for (int i = 0; i < 4; i++) all.v[i] = ((c[0].v[i] + c[1].v[i]) + (c[2].v[i] + c[3].v[i])) * o.undo[i % 2];
   return all;
+}
+
+INLINE void read_x (operand &o, const task &t, size_t line) {
+  pieces v;
+  fetch(v, t, line);
+  split_all(o, v, t);
 }
 
 template <bool GATED> INLINE void run (const task &t) {
   DYNAMIC(float, room);
   enum { WIDE = wide<GATED>() };
   span mine = share((t.columns + WIDE - 1) / WIDE);
-  i32 rounds = (t.n + CHUNK * DEEP * (i32)WARPS - 1) / (CHUNK * DEEP * (i32)WARPS);
-  place p = {t.n, (i32)WARP, (i32)WARPS};
   float part = 1.0f / (float)t.n;
   rows16 s;
-  pieces v;
   operand o;
   if (mine.first < mine.last) {
     aim<GATED>(s, t, mine.first);
-    UNROLL for (int i = 0; i < DEEP; i++) if (has(p, i)) ask(s, p, i);
+    UNROLL for (int i = 0; i < DEEP; i++) ask(s, t.n, i);
   }
   size_t line = line_of(t);
   wait_asked();
-  fetch(v, t, p, line);
+  read_x(o, t, line);
   for (i32 unit = mine.first; unit < mine.last; unit++) {
     float *here = room + (unit - mine.first & 1) * (i32)WARPS * ROOM;
     output<GATED> out = output_of<GATED>(t, unit, (i32)THREAD);
     if (t.residual && out.holds) out.residual = t.residual[out.at];
-    sums c = work<GATED>(t, s, o, v, line, rounds, unit + 1 < mine.last ? unit + 1 : -1, unit == mine.first);
-    put(here + WARP * ROOM, c, o.squares);
+    put(here + WARP * ROOM, work<GATED>(t, s, o, unit + 1 < mine.last ? unit + 1 : -1), o.squares);
     barrier();
     if (out.holds) finish(t, out, here, part);
-    for (i32 i = (i32)(THREAD + THREADS); i < 8 * WIDE; i += (i32)THREADS) {
+    ROLLED for (i32 i = (i32)(THREAD + THREADS); i < 8 * WIDE; i += (i32)THREADS) {
       out = output_of<GATED>(t, unit, i);
       if (!out.holds) continue;
       if (t.residual) out.residual = t.residual[out.at];
@@ -284,7 +274,7 @@ INLINE bool lies_right (const task &t) {
   if (t.w[1]) packed &= packable(t.w[1], t.n);
   if (t.w[2]) packed &= packable(t.w[2], t.n);
   if (t.gamma) packed &= packable(t.gamma, t.n);
-  return packed == t.n && t.n % CHUNK == 0 && t.rows <= 8 && WARPS <= 16;
+  return packed == t.n && t.n % CHUNK == 0 && t.n <= CHUNK * DEEP * (i32)WARPS && t.rows <= 8;
 }
 
 #else

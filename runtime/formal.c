@@ -226,7 +226,8 @@ static rp_status finish(param *p, size_t index, rp_formal *out) {
   if (p->stars > 1)
     return rp_fail(RP_FORMAT, "a pointer to a pointer cannot be passed: pass the tensors one by one");
   if (p->early && !p->stars)
-    return rp_fail(RP_FORMAT, "EARLY stands only before a pointer: it says what may be read before wait_previous()");
+    return rp_fail(RP_FORMAT,
+                   "EARLY stands only before a pointer: it says what may be read before wait_previous()");
   *out = (rp_formal){.pointer = p->stars > 0, .constant = p->stars && p->constant, .early = p->early};
   return find_parts(p, index, out);
 }

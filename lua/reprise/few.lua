@@ -1,8 +1,8 @@
--- few.lua - launches of products of one to eight rows on a GPU: few.cu's and tensor.cu's; what they compute is said in
+-- few.lua - launches of products of one to eight rows on a GPU, few.cu's and tensor.cu's: what they compute is said in
 -- ops.lua.
 --
--- A few rows come fastest as weights arrive (few.cu), several on tensor cores (tensor.cu), whose sums are as accurate but
--- not the same to the last bit.
+-- A few rows come fastest as weights arrive (few.cu), several on tensor cores (tensor.cu), whose sums are as accurate
+-- but not the same to the last bit.
 
 local launch = require "reprise.launch"
 
@@ -11,7 +11,8 @@ local m = {}
 local ROWS = { 1, 2, 4, 4, 5, 8, 8, 8 } -- rows -> what few.cu is compiled for
 local SLICE = 512 -- as in product.cuh
 local TENSOR_ROWS = 4 -- from so many on tensor cores are faster
-local TENSOR_MOST = 2048 -- elements of a row: longer ones come anew too often
+local TENSOR_MOST = 1024 -- elements of a row: a warp of a block has room for 128
+local RESIDENT = 16 -- warps of tensor.cu's that a multiprocessor has registers for
 local NAMES = { f32 = "float", f16 = "f16", bf16 = "bf16" }
 
 local ceil = launch.ceil
@@ -79,14 +80,13 @@ local function few_geometry(device, p, gated)
   local warps = math.max(split, units * split >= device.units * 3 and 8 or 4)
   local resident = p.rows == 1 and 16 or 8 -- warps a multiprocessor has registers for
   local shared = split > 1 and 128 * ceil(p.n, SLICE) * (warps // split) or 0
-  return split, {
-    block = warps * 32, shared = shared, grid = math.min(ceil(units * split, warps), device.units * (resident // warps)),
-  }
+  local grid = math.min(ceil(units * split, warps), device.units * (resident // warps))
+  return split, { block = warps * 32, shared = shared, grid = grid }
 end
 
 local function tensor_geometry(device, p, gated)
   local warps = math.max(4, math.min(8, ceil(p.n, 128)))
-  local grid = math.min(ceil(p.columns, gated and 8 or 16), device.units * (8 // warps))
+  local grid = math.min(ceil(p.columns, gated and 8 or 16), device.units * (RESIDENT // warps))
   return { block = warps * 32, shared = 1344 * warps, grid = grid }
 end
 

@@ -403,7 +403,7 @@ helper.each_device(function(device)
         #include <cuda_bf16.h>
         __global__ void brain(__nv_bfloat16 *y, const __nv_bfloat16 *x) {
           __nv_bfloat16 v = x[threadIdx.x];
-          y[threadIdx.x] = __hadd(__hmul(v, v), __float2bfloat16(0.125f));
+          y[threadIdx.x] = __hadd_rn(__hmul_rn(v, v), __float2bfloat16(0.125f)); /* without _rn a GPU fuses them */
           if (__bfloat162float(v) > 20) y[threadIdx.x] = __hmax(v, __int2bfloat16_rn(30));
         }]]
       local x = map(integers(32, 27), function(v) return v + 0.0 end)
