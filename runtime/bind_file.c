@@ -30,10 +30,14 @@ typedef struct tree {
   json_t *root;
 } tree;
 
-static int tree_free(lua_State *L) {
-  tree *t = lua_touserdata(L, 1);
+static void drop(tree *t) {
   json_decref(t->root);
   t->root = NULL;
+}
+
+/* After an error. What is made while a state closes is never finalized: else drop is called when it is done. */
+static int tree_free(lua_State *L) {
+  drop(lua_touserdata(L, 1));
   return 0;
 }
 
@@ -84,6 +88,7 @@ static int json_decode(lua_State *L) {
   t->root = json_loadb(text, length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
   if (!t->root) return rp_error(L, "read %s: not JSON: line %d: %s", name, error.line, error.text);
   push_json(L, t->root);
+  drop(t);
   return 1;
 }
 
@@ -203,6 +208,7 @@ static int json_encode(lua_State *L) {
   char *text = lua_newuserdatauv(L, length, 0);
   if (json_dumpb(t->root, text, length, flags) != length) return rp_error(L, "encode JSON: out of memory");
   lua_pushlstring(L, text, length);
+  drop(t);
   return 1;
 }
 
