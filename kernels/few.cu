@@ -77,18 +77,26 @@ INLINE void load (operands &o, const task &t, const lines &l, i32 k) {
   }
 }
 
-/* p += h . packs of TOGETHER steps from k on, the j-th and following of what is on its way, and q += x . x; each pack makes
- * room for the next that is asked for. */
-INLINE void multiply (stream &s, operands &o, bool normed, i32 n, i32 k, int j, i32 last, partial *p, partial *q) {
+/* x becomes x * gamma, and q += x . x. */
+INLINE void norm (operands &o, i32 n, i32 k, partial *q) {
+  UNROLL for (int i = 0; i < TOGETHER; i++) {
+    if (k + i * STEP + (i32)LANE * 8 >= n) continue;
+    UNROLL for (int r = 0; r < ROWS; r++) {
+      q[r] = dot8(o.x[i][r], o.x[i][r], q[r]);
+      o.x[i][r] = mul8(o.x[i][r], o.gamma[i]);
+    }
+  }
+}
+
+/* p += h . packs of TOGETHER steps from k on, the j-th and following of what is on its way; each pack makes room for the
+ * next that is asked for. */
+INLINE void multiply (stream &s, const operands &o, i32 n, i32 k, int j, i32 last, partial *p) {
   UNROLL for (int i = 0; i < TOGETHER; i++) {
     if (k + i * STEP + (i32)LANE * 8 < n) {
       float8 w[C];
       UNROLL for (int c = 0; c < C; c++) w[c] = widen8(s.pack[c * ROUND + j + i]);
-      UNROLL for (int r = 0; r < ROWS; r++) {
-        float8 x = o.x[i][r];
-        if (normed) q[r] = dot8(x, x, q[r]), x = mul8(x, o.gamma[i]);
-        UNROLL for (int c = 0; c < C; c++) p[c * P + r] = dot8(x, w[c], p[c * P + r]);
-      }
+      UNROLL for (int r = 0; r < ROWS; r++)
+        UNROLL for (int c = 0; c < C; c++) p[c * P + r] = dot8(o.x[i][r], w[c], p[c * P + r]);
     }
     UNROLL for (int c = 0; c < C; c++) ask(s, n, last, c, j + i);
   }
@@ -130,11 +138,15 @@ template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to)
   wait_asked();
   load(o, t, l, m.sub * SLICE);
   fetch(t, to);
-  bool loaded = true;
+  /* rows that are loaded as a whole are made ready once for all units */
+  bool whole = TOGETHER * STEP >= t.n, loaded = true;
+  float factor = 1;
+  partial q[P];
+  none_of<P>(q);
   for (i32 base = mine.first; base < mine.last; base += m.each, u += m.each) {
     float sum = 0, gate = 0;
-    partial q[P];
-    none_of<P>(q);
+    bool fresh = !whole || base == mine.first;
+    if (fresh) none_of<P>(q);
     for (i32 slice = m.sub * SLICE; slice < t.n && u < mine.last; slice += split * SLICE) {
       partial p[P * C];
       float part, half;
@@ -142,9 +154,10 @@ template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to)
       for (i32 k = slice; k < slice + SLICE && k < t.n; k += ROUND * STEP) {
         UNROLL for (int j = 0; j < ROUND; j += TOGETHER) {
           if (!loaded) load(o, t, l, k + j * STEP);
-          loaded = false;
+          loaded = whole;
           if (j == 0) advance<GATED>(s, t, m, mine.last);
-          multiply(s, o, t.gamma, t.n, k + j * STEP, j, mine.last, p, q);
+          if (t.gamma && fresh) norm(o, t.n, k + j * STEP, q);
+          multiply(s, o, t.n, k + j * STEP, j, mine.last, p);
         }
       }
       totals<N>(p, &part);
@@ -157,11 +170,9 @@ template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to)
       if (m.sub == 0) sum = put_together(kept + (i32)WARP / split * slices * LANES + (i32)LANE, slices);
       barrier();
     }
-    if (t.gamma) {
-      float norm = norm_for(q, held(N) % P, part_of_n, t.eps);
-      sum *= norm;
-      gate *= norm;
-    }
+    if (t.gamma && fresh) factor = norm_for(q, held(N) % P, part_of_n, t.eps);
+    sum *= factor;
+    gate *= factor;
     if (m.sub == 0 && u < mine.last) take(t, to, sum, gate);
     if (base + m.each >= mine.last) break;
     aim(t, to, (u + m.each) * WIDE);

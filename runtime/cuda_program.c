@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "interrupt.h"
 #include "mem.h"
 
 #define LANGUAGE "-std=c++17"
@@ -249,9 +250,11 @@ rp_status rp_cuda_compile(const char *arch, const rp_source *source, rp_image *o
   enter_shelter(&s);
   rp_status status = run(&j, out);
   if (j.program) rp_nvrtc.nvrtcDestroyProgram(&j.program);
-  leave_shelter(&s);
+  leave_shelter(&s); /* a Ctrl-C that waited comes now */
   rp_free(j.headers);
   rp_free(j.text);
+  if (status == RP_OK && rp_interrupts)
+    status = rp_fail(RP_INTERRUPTED, "interrupted while compiling %s", source->name);
   if (status != RP_OK) rp_image_free(out);
   return status;
 }

@@ -75,7 +75,9 @@ static rp_status run_exact(rp_graph *g, const rp_run *how, uint32_t *steps) {
   while (n < how->max && !done) {
     RP_TRY(rp_interrupt_check("decoding"));
     RP_TRY(rp_graph_replay(g, NULL));
-    RP_TRY(dev->ops->synchronize(dev));
+    rp_status status = dev->ops->synchronize(dev);
+    if (status == RP_INTERRUPTED) return rp_interrupt_check("decoding"); /* not: waiting for a device */
+    RP_TRY(status);
     n++;
     if (how->signal) rp_signal_step(how->signal, &done);
   }

@@ -45,6 +45,22 @@ describe("scripts/devices.lua", function()
   end)
 end)
 
+-- Lines that end in a number, which may differ in its last digit but one.
+local function same_but_for_rounding(expected, got)
+  local function parts(text)
+    local lines, numbers = {}, {}
+    for line, number in text:gmatch "([^\n]*)\t(%S+)\n" do
+      lines[#lines + 1], numbers[#numbers + 1] = line, tonumber(number)
+    end
+    return lines, numbers
+  end
+  local lines, numbers = parts(expected)
+  local other, found = parts(got)
+  assert.is_true(#lines > 0)
+  assert.same(lines, other)
+  for i, number in ipairs(numbers) do assert.near(number, found[i], 2.1e-5) end
+end
+
 describe("scripts/beam.lua", function()
   helper.each_device(function(device)
     it("finds what the search on the device finds", function()
@@ -54,7 +70,7 @@ describe("scripts/beam.lua", function()
         local code, out, err = run(("scripts/beam.lua --beams %d %s"):format(beams, words), device)
         assert.equal(0, code, err)
         local _, expected = run("scripts/g2p.lua" .. flags .. " " .. words, device)
-        assert.equal(expected, out)
+        same_but_for_rounding(expected, out)
       end
     end)
   end)

@@ -1,8 +1,4 @@
--- few.lua - launches of products of one to eight rows on a GPU, few.cu's and tensor.cu's: what they compute is said in
--- ops.lua.
---
--- A few rows come fastest as weights arrive (few.cu), several on tensor cores (tensor.cu), whose sums are as accurate
--- but not the same to the last bit.
+-- few.lua - launches of few.cu: products of one to eight rows on a GPU; what they compute is said in ops.lua.
 
 local launch = require "reprise.launch"
 
@@ -10,9 +6,6 @@ local m = {}
 
 local ROWS = { 1, 2, 4, 4, 5, 8, 8, 8 } -- rows -> what few.cu is compiled for
 local SLICE = 512 -- as in product.cuh
-local TENSOR_ROWS = 4 -- from so many on tensor cores are faster
-local TENSOR_MOST = 1024 -- elements of a row: a warp of a block has room for 128
-local RESIDENT = 16 -- warps of tensor.cu's that a multiprocessor has registers for
 local NAMES = { f32 = "float", f16 = "f16", bf16 = "bf16" }
 
 local ceil = launch.ceil
@@ -25,7 +18,6 @@ function m.library()
     for _, rows in ipairs { 1, 2, 4, 5, 8 } do
       list[#list + 1] = { file = "few.cu", define = { W = NAMES[dtype], ROWS = tostring(rows) }, gpu = true }
     end
-    if dtype ~= "f32" then list[#list + 1] = { file = "tensor.cu", define = { W = NAMES[dtype] }, gpu = true } end
   end
   return list
 end
@@ -47,14 +39,7 @@ function m.fits(x, matrices, gamma, rows, n)
   return lies_right(x) and (not gamma or lies_right(gamma))
 end
 
--- Compute capability times ten; a CPU that plays a GPU has what it needs.
-local function capability(device) return tonumber(device.arch:match "^sm_(%d+)") or 90 end
-
-local function on_tensor_cores(device, dtype, rows, n)
-  return dtype ~= "f32" and rows >= TENSOR_ROWS and n % 32 == 0 and n <= TENSOR_MOST and capability(device) >= 80
-end
-
----@class reprise.Product what few.cu and tensor.cu are told, besides x and y
+---@class reprise.Product what few.cu is told, besides x and y
 ---@field matrices reprise.Tensor[] one to three; with a gate: the matrix and the gate
 ---@field rows integer
 ---@field n integer
@@ -74,7 +59,7 @@ local function split_of(device, n, units, normed)
 end
 
 -- Blocks stay and take more columns where not all fit at once.
-local function few_geometry(device, p, gated)
+local function geometry_of(device, p, gated)
   local units = ceil(p.columns, gated and 2 or 4)
   local split = split_of(device, p.n, units, p.norm ~= nil)
   local warps = math.max(split, units * split >= device.units * 3 and 8 or 4)
@@ -84,19 +69,9 @@ local function few_geometry(device, p, gated)
   return split, { block = warps * 32, shared = shared, grid = grid }
 end
 
-local function tensor_geometry(device, p, gated)
-  local warps = math.max(4, math.min(8, ceil(p.n, 128)))
-  local grid = math.min(ceil(p.columns, gated and 8 or 16), device.units * (RESIDENT // warps))
-  return { block = warps * 32, shared = 1344 * warps, grid = grid }
-end
-
-local function few_kernel(device, name, p)
+local function kernel_of(device, name, p)
   local define = { W = NAMES[p.matrices[1].dtype], ROWS = tostring(ROWS[p.rows]) }
   return launch.kernel(device, "few.cu", name, define, define.W .. " " .. define.ROWS)
-end
-
-local function tensor_kernel(device, name, p)
-  return launch.kernel(device, "tensor.cu", name, "W", NAMES[p.matrices[1].dtype])
 end
 
 local function run(kernel, geometry, args)
@@ -109,18 +84,11 @@ end
 ---@param x reprise.Tensor
 ---@param p reprise.Product
 function m.linear(y, x, p)
-  local device, w = x.device, p.matrices
-  local epsilon, scale = p.epsilon or 1e-6, p.scale or 1.0
-  if on_tensor_cores(device, w[1].dtype, p.rows, p.n) then
-    return run(tensor_kernel(device, "tensor_linear", p), tensor_geometry(device, p, false), {
-      y, x, p.norm or false, w[1], w[2] or false, w[3] or false, p.residual or false, p.rows, p.n, p.each, p.act,
-      epsilon, scale,
-    })
-  end
-  local split, geometry = few_geometry(device, p, false)
-  run(few_kernel(device, "few_linear", p), geometry, {
+  local w = p.matrices
+  local split, geometry = geometry_of(x.device, p, false)
+  run(kernel_of(x.device, "few_linear", p), geometry, {
     y, x, p.norm or false, w[1], w[2] or false, w[3] or false, p.residual or false, p.rows, p.n, p.each, split, p.act,
-    epsilon, scale,
+    p.epsilon or 1e-6, p.scale or 1.0,
   })
 end
 
@@ -129,15 +97,9 @@ end
 ---@param x reprise.Tensor
 ---@param p reprise.Product
 function m.gated(y, x, p)
-  local device, w, gate = x.device, p.matrices[1], p.matrices[2]
-  if on_tensor_cores(device, w.dtype, p.rows, p.n) then
-    return run(tensor_kernel(device, "tensor_gated", p), tensor_geometry(device, p, true), {
-      y, x, p.norm or false, w, gate, p.rows, p.n, p.columns, p.act, p.epsilon or 1e-6,
-    })
-  end
-  local _, geometry = few_geometry(device, p, true)
-  run(few_kernel(device, "few_gated", p), geometry, {
-    y, x, p.norm or false, w, gate, p.rows, p.n, p.columns, p.act, p.epsilon or 1e-6,
+  local _, geometry = geometry_of(x.device, p, true)
+  run(kernel_of(x.device, "few_gated", p), geometry, {
+    y, x, p.norm or false, p.matrices[1], p.matrices[2], p.rows, p.n, p.columns, p.act, p.epsilon or 1e-6,
   })
 end
 
