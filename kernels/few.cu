@@ -102,20 +102,60 @@ INLINE void multiply (stream &s, const operands &o, i32 n, i32 k, int j, i32 las
   }
 }
 
-/* What this lane's sum is to be multiplied with: the norm of its row, r. */
-INLINE float norm_for (partial *q, i32 r, float part, float eps) {
-  float squares;
-  totals<P>(q, &squares);
-  return norm_of(__shfl_sync(~0u, squares, r * (LANES / P)), part, eps);
-}
-
 template <int N> INLINE void none_of (partial *p) { UNROLL for (int i = 0; i < N; i++) p[i] = none(); }
 
-/* Sums that the warps of a unit made lie in shared memory, a slice after the other. */
-INLINE float put_together (const float *kept, i32 slices) {
-  float sum = 0;
-  for (i32 i = 0; i < slices; i++) sum += kept[i * LANES];
-  return sum;
+/* Rows as a warp has them. whole: all of n is loaded at once, so they are made ready once for all units. */
+struct ready_rows {
+  lines at;
+  operands o;
+  partial squares[P];
+  float part, factor; /* 1 / n; what this lane's sums are to be multiplied with */
+  bool whole, loaded, fresh;
+};
+
+/* p = sums of the slice from `slice` on, spread over the lanes. */
+template <bool GATED> INLINE void add_slice (stream &s, const task &t, const team &m, ready_rows &x, i32 slice, i32 last,
+                                             partial *p) {
+  none_of<P * C>(p);
+  for (i32 k = slice; k < slice + SLICE && k < t.n; k += ROUND * STEP)
+    UNROLL for (int j = 0; j < ROUND; j += TOGETHER) {
+      if (!x.loaded) load(x.o, t, x.at, k + j * STEP);
+      x.loaded = x.whole;
+      if (j == 0) advance<GATED>(s, t, m, last);
+      if (t.gamma && x.fresh) norm(x.o, t.n, k + j * STEP, x.squares);
+      multiply(s, x.o, t.n, k + j * STEP, j, last, p);
+    }
+}
+
+/* The one sum that this lane holds, of a unit without its norm, and the gate's. The warps of a unit keep a slice's sums in
+ * shared memory, slice after slice: its first adds them. */
+template <bool GATED> INLINE void add_unit (stream &s, const task &t, const team &m, ready_rows &x, bool mine, i32 last,
+                                            float *kept, float *sum, float *gate) {
+  enum { N = P * wide<GATED>() };
+  i32 slices = (t.n + SLICE - 1) / SLICE;
+  float *of_unit = kept + (i32)WARP / m.split * slices * LANES + (i32)LANE;
+  *sum = *gate = 0;
+  for (i32 slice = m.sub * SLICE; slice < t.n && mine; slice += m.split * SLICE) {
+    partial p[P * C];
+    float part, half;
+    add_slice<GATED>(s, t, m, x, slice, last, p);
+    totals<N>(p, &part);
+    if (GATED) totals<N>(p + P * C - N, &half), *gate += half;
+    *sum += part;
+    if (m.split > 1) of_unit[slice / SLICE * LANES] = part;
+  }
+  if (m.split == 1) return;
+  barrier();
+  *sum = 0;
+  for (i32 i = 0; i < slices && m.sub == 0; i++) *sum += of_unit[i * LANES];
+  barrier();
+}
+
+/* The norm of the row of the sum that this lane holds. */
+template <int N> INLINE float factor_of (const task &t, ready_rows &x) {
+  float squares;
+  totals<P>(x.squares, &squares);
+  return norm_of(__shfl_sync(~0u, squares, held(N) % P * (LANES / P)), x.part, t.eps);
 }
 
 /* ---- all of it */
@@ -125,55 +165,27 @@ INLINE float put_together (const float *kept, i32 slices) {
  * each column. What comes between the wait and the first load is lost time: addresses are made before. */
 template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to) {
   DYNAMIC(float, kept);
-  enum { WIDE = wide<GATED>(), N = P * WIDE };
+  enum { WIDE = wide<GATED>() };
   span mine = share((t.columns + WIDE - 1) / WIDE);
   team m = team_of(split);
   stream s;
-  operands o;
-  i32 u = mine.first + (i32)WARP / split, slices = (t.n + SLICE - 1) / SLICE;
-  float part_of_n = 1.0f / (float)t.n;
+  i32 u = mine.first + (i32)WARP / split;
   begin<GATED>(s, t, m, u, mine.last);
   aim(t, to, u * WIDE);
-  lines l = lines_of(t);
+  ready_rows x;
+  x.at = lines_of(t);
+  x.part = 1.0f / (float)t.n, x.factor = 1;
+  x.whole = TOGETHER * STEP >= t.n, x.loaded = true;
   wait_asked();
-  load(o, t, l, m.sub * SLICE);
+  load(x.o, t, x.at, m.sub * SLICE);
   fetch(t, to);
-  /* rows that are loaded as a whole are made ready once for all units */
-  bool whole = TOGETHER * STEP >= t.n, loaded = true;
-  float factor = 1;
-  partial q[P];
-  none_of<P>(q);
   for (i32 base = mine.first; base < mine.last; base += m.each, u += m.each) {
-    float sum = 0, gate = 0;
-    bool fresh = !whole || base == mine.first;
-    if (fresh) none_of<P>(q);
-    for (i32 slice = m.sub * SLICE; slice < t.n && u < mine.last; slice += split * SLICE) {
-      partial p[P * C];
-      float part, half;
-      none_of<P * C>(p);
-      for (i32 k = slice; k < slice + SLICE && k < t.n; k += ROUND * STEP) {
-        UNROLL for (int j = 0; j < ROUND; j += TOGETHER) {
-          if (!loaded) load(o, t, l, k + j * STEP);
-          loaded = whole;
-          if (j == 0) advance<GATED>(s, t, m, mine.last);
-          if (t.gamma && fresh) norm(o, t.n, k + j * STEP, q);
-          multiply(s, o, t.n, k + j * STEP, j, mine.last, p);
-        }
-      }
-      totals<N>(p, &part);
-      if (GATED) totals<N>(p + P * C - N, &half), gate += half;
-      sum += part;
-      if (split > 1) kept[((i32)WARP / split * slices + slice / SLICE) * LANES + (i32)LANE] = part;
-    }
-    if (split > 1) {
-      barrier();
-      if (m.sub == 0) sum = put_together(kept + (i32)WARP / split * slices * LANES + (i32)LANE, slices);
-      barrier();
-    }
-    if (t.gamma && fresh) factor = norm_for(q, held(N) % P, part_of_n, t.eps);
-    sum *= factor;
-    gate *= factor;
-    if (m.sub == 0 && u < mine.last) take(t, to, sum, gate);
+    float sum, gate;
+    x.fresh = !x.whole || base == mine.first;
+    if (x.fresh) none_of<P>(x.squares);
+    add_unit<GATED>(s, t, m, x, u < mine.last, mine.last, kept, &sum, &gate);
+    if (t.gamma && x.fresh) x.factor = factor_of<P * WIDE>(t, x);
+    if (m.sub == 0 && u < mine.last) take(t, to, sum * x.factor, gate * x.factor);
     if (base + m.each >= mine.last) break;
     aim(t, to, (u + m.each) * WIDE);
     fetch(t, to);
