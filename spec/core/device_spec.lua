@@ -78,6 +78,19 @@ helper.each_device(function(name)
       assert.same({ 0 }, rp.zeros({ 1 }, "f32", pool):totable())
     end)
 
+    it("leaves addresses to others where a limit is set on them", function()
+      if name ~= "cpu" then return end
+      local limited = ("ulimit -v 8000000; %s "):format(helper.quote(helper.program()))
+      if helper.run(limited .. "-v") ~= 0 then pending "this program does not start with so few addresses" end
+      local code, out, err = helper.run(limited .. [[-e '
+        local rp, pools = require "reprise", {}
+        for i = 1, 5 do
+          pools[i] = rp.pool { device = rp.device "cpu" }
+          io.write(rp.zeros({ 1 }, "f32", pools[i])[1], " ")
+        end']])
+      assert.same({ 0, "0 0 0 0 0 " }, { code, out }, err)
+    end)
+
     it("prints its figures", function()
       assert.matches("^pool of " .. name, tostring(rp.device(name).pool))
     end)

@@ -236,6 +236,7 @@ describe("a __global__ kernel that cannot run on the CPU", function()
   end)
 
   it("shows the compiler's words with the source's own lines", function()
+    helper.needs_compiler "cpu"
     local said = kernels.refusal("\n__global__ void f(float *y) {\n  y[0] = absent;\n}", nil, "cpu")
     assert(said:find("k.cu:3:10: error", 1, true), said)
   end)
