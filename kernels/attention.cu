@@ -188,10 +188,17 @@ INLINE void self_ahead (float *y, const caches<KV> &c, KV *keys, KV *values, con
     size_t to = place_of(c, row, head) + (size_t)at * (size_t)inner;
     size_t from = place_of(c, c.origin ? row - row % c.beams : row, head);
     const float *q = qkv + (size_t)(row * 3) * (size_t)inner + head * c.size;
-    query<KV> a = {y + (size_t)i * (size_t)c.size, q, inside ? q + inner : nullptr, q + 2 * inner, keys + to, values + to,
-                   keys + from, values + from, c.origin ? c.origin + (size_t)row * (size_t)c.room : nullptr,
-                   bias ? bias + reach * c.heads + head : nullptr, c.size, inside ? at : 0, at, inner, c.room * inner,
-                   c.heads, reach, c.beams};
+    query<KV> a = {};
+    a.y = y + (size_t)i * (size_t)c.size;
+    a.q = q;
+    if (inside) a.own_key = q + inner, a.own_value = q + 2 * inner;
+    a.keep_key = keys + to, a.keep_value = values + to;
+    a.keys = keys + from, a.values = values + from;
+    a.origin = c.origin ? c.origin + (size_t)row * (size_t)c.room : nullptr;
+    a.bias = bias ? bias + reach * c.heads + head : nullptr;
+    a.size = c.size, a.inner = inner, a.row = c.room * inner;
+    a.count = inside ? at : 0, a.at = at;
+    a.heads = c.heads, a.reach = reach, a.beams = c.beams;
     return a;
   });
 }
@@ -201,8 +208,11 @@ INLINE void cross_ahead (float *y, const caches<KV> &c, const float *q, const i3
   attend_queries<KV>(rows * c.heads, c.size, [&] (i32 i) {
     i32 source = i / c.heads / each, length = lengths[source];
     size_t from = place_of(c, source, i % c.heads), at = (size_t)i * (size_t)c.size;
-    query<KV> a = {y + at, q + at, nullptr, nullptr, nullptr, nullptr, c.keys + from, c.values + from, nullptr, nullptr,
-                   c.size, length < c.room ? length : c.room, 0, inner, 0, 0, 0, 1};
+    query<KV> a = {};
+    a.y = y + at, a.q = q + at;
+    a.keys = c.keys + from, a.values = c.values + from;
+    a.size = c.size, a.inner = inner;
+    a.count = length < c.room ? length : c.room;
     return a;
   });
 }
