@@ -102,6 +102,27 @@ static bool any_global(const unit *u) {
   return false;
 }
 
+static bool ends_with(const char *text, const char *end) {
+  size_t length = strlen(text), most = strlen(end);
+  return length >= most && strcmp(text + length - most, end) == 0;
+}
+
+/* Whoever writes KERNEL means prelude.cuh, or defines it. */
+static rp_status check_kernel_word(const unit *u, const char *text) {
+  static const char word[] = "define KERNEL";
+  const rp_signature *first = NULL;
+  for (size_t i = 0; i < u->kernel_count && !first; i++)
+    if (u->kernels[i].kernel) first = &u->kernels[i];
+  bool known = !first || strstr(text, word);
+  for (size_t i = 0; i < u->includes.count && !known; i++) {
+    const rp_header *header = &u->includes.headers[i];
+    known = ends_with(header->name, "prelude.cuh") || strstr(header->text, word);
+  }
+  if (known) return RP_OK;
+  return rp_fail(RP_FORMAT, "%s:%d: kernel %s: KERNEL is a word of prelude.cuh: begin the source with %s",
+                 u->name, first->line, first->name, "#include \"prelude.cuh\"");
+}
+
 static rp_status unit_scan(unit *u, const char *cuda_folder, bool simt, const rp_program_spec *spec,
                            const char *text) {
   RP_TRY(sort_defines(u->name, spec, &u->defines));
@@ -112,6 +133,7 @@ static rp_status unit_scan(unit *u, const char *cuda_folder, bool simt, const rp
                    "compiling %s: it defines no kernel: expected `KERNEL void name(...) { ... }` or "
                    "`__global__ void name(...) { ... }`",
                    u->name);
+  RP_TRY(check_kernel_word(u, text));
   for (size_t i = 0; i < u->kernel_count && simt; i++) u->kernels[i].global = true;
   if (cuda_folder && any_global(u)) RP_TRY(rp_includes_cuda(cuda_folder, text, &u->includes));
   u->source =

@@ -57,6 +57,17 @@ describe("a program", function()
       assert.are.equal(5, run { file = folder .. "/k.cu" })
     end)
 
+    it("says that KERNEL wants prelude.cuh, unless a header defines it", function()
+      local said = message { source = "\nKERNEL void f(float *y) {}", name = "k.cu", device = device }
+      assert.matches('k.cu:2: kernel f: KERNEL is a word of prelude.cuh: begin the source with #include "prelude.cuh"',
+        said, 1, true)
+      helper.needs_compiler(device)
+      local folder = helper.tmp()
+      helper.write(folder .. "/mine.cuh", '#include "prelude.cuh"\n#define MINE KERNEL\n')
+      helper.write(folder .. "/k.cu", '#include "mine.cuh"\nKERNEL void f(float *y) { y[0] = 4; }')
+      assert.are.equal(4, run { file = folder .. "/k.cu" })
+    end)
+
     it("leaves an include under #if to the compiler when it is nowhere", function()
       assert.are.equal(2, run { source = '#ifdef ABSENT\n#include "absent.cuh"\n#endif\n' .. one,
         define = { VALUE = 2 } })

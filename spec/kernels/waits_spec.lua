@@ -64,7 +64,7 @@ local function tainted(text, late)
 end
 
 local function needs_nvrtc()
-  local source = { source = "KERNEL void f(float *y) { y[0] = 0; }" }
+  local source = { source = '#include "prelude.cuh"\nKERNEL void f(float *y) { y[0] = 0; }' }
   local ok, why = pcall(core.build_kernels, helper.tmp(), "cuda", "sm_90", source)
   why = tostring(why)
   if not ok and (why:find("NVRTC", 1, true) and why:find("looking for", 1, true) or why:find("no device of kind", 1, true)) then
