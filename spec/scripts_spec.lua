@@ -61,6 +61,32 @@ local function same_but_for_rounding(expected, got)
   for i, number in ipairs(numbers) do assert.near(number, found[i], 2.1e-5) end
 end
 
+describe("scripts/rank.lua", function()
+  helper.each_device(function(device)
+    it("gives each output the score that a search gives it, whatever stands beside it", function()
+      local _, searched = run("scripts/g2p.lua --num-beams 5 --num-return-sequences 3 --scores knowledge", device)
+      local score, texts = {}, {}
+      for text, number in searched:gmatch "([^\n]*)\t(%S+)\n" do
+        score[text], texts[#texts + 1] = tonumber(number) * (#text + 1), helper.quote(text)
+      end
+      local code, out, err = run("scripts/rank.lua knowledge " .. table.concat(texts, " ") .. " " .. texts[2], device)
+      assert.equal(0, code, err)
+      local order = {}
+      for text, number in out:gmatch "([^\n]*)\t(%S+)\t[%d.]+ %%\n" do
+        order[#order + 1] = helper.quote(text)
+        assert.near(score[text], tonumber(number), 1e-3)
+      end
+      assert.same({ texts[1], texts[2], texts[2], texts[3] }, order)
+    end)
+  end)
+
+  it("shows an example when it is given nothing to rank", function()
+    local code, out = run "scripts/rank.lua"
+    assert.equal(0, code)
+    assert.matches("^T AH0 M AA1 T OW2\t%-2.18", out)
+  end)
+end)
+
 describe("scripts/beam.lua", function()
   helper.each_device(function(device)
     it("finds what the search on the device finds", function()
