@@ -10,5 +10,5 @@ __attribute__((visibility("default"))) const char *__lsan_default_options(void) 
   return "use_tls=0:print_suppressions=0";
 }
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void) {
-  return "leak:pthread_setspecific\nleak:wcsdup\n";
+  return "leak:pthread_setspecific\nleak:_dl_resize_dtv\nleak:wcsdup\n";
 }

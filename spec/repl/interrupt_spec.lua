@@ -112,6 +112,6 @@ describe("Ctrl-C at the prompt stops", function()
         for (long long i = 0; i < n; i++) y[blockIdx.x] = y[blockIdx.x] * 3 + i;
       }]] }.many
       z = require "reprise".zeros({ 60000 }, "i64")]=]
-    stops("cpu", setup, "ready() many { grid = 60000, block = 32, z, 30000000 }", "interrupted")
+    stops("cpu", setup, "ready() many { grid = 60000, block = 32, z, 3000000 }", "interrupted")
   end)
 end)
