@@ -6,7 +6,10 @@ local cli = require "reprise.cli"
 
 local folder = (arg[0]:match "^(.*)/" or ".") .. "/models/g2p"
 local _, words = cli.parse(arg, { usage = "reprise scripts/rank.lua WORD PRONUNCIATION ..." })
-if #words < 2 then
+if #words == 1 then
+  io.stderr:write("rank.lua: pronunciations are expected behind the word\n")
+  os.exit(2, true)
+elseif #words == 0 then
   words = { "tomato", "T AH0 M EY1 T OW2", "T AH0 M AA1 T OW2", "T OW0 M EY1 T OW2", "T AH0 M EY1 T AH0" }
 end
 

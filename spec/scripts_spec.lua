@@ -84,6 +84,9 @@ describe("scripts/rank.lua", function()
     local code, out = run "scripts/rank.lua"
     assert.equal(0, code)
     assert.matches("^T AH0 M AA1 T OW2\t%-2.18", out)
+    local _, err
+    code, _, err = run "scripts/rank.lua tomato"
+    assert.same({ 2, "rank.lua: pronunciations are expected behind the word\n" }, { code, err })
   end)
 end)
 
