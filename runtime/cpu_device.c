@@ -19,18 +19,16 @@
 #include "mem.h"
 
 enum {
-  GRANULARITY = 2 << 20,    /* bytes; a large page */
-  ALIGNMENT = 256,          /* bytes; of every block */
-  WARP = 32,                /* threads; a KERNEL takes whole warps here too */
-  MOST_THREADS = 1024,      /* of a block, as on a GPU */
-  MOST_SHARED = 16 << 20,   /* bytes of dynamic shared memory */
-  BLOCKS_A_THREAD = 4,      /* at most, of long launches: who is late then leaves its share to the others */
-  THREAD_BYTES = 256 << 10, /* a thread's share of a launch that is worth another block a thread */
-  PARTS_A_THREAD = 8,       /* the same of __global__ launches */
-  PART_THREADS = 1024,      /* least threads (CUDA's) that another part of those is worth */
-  BLOCK_BYTES = 32 << 10,   /* below two of these another thread costs more than it saves (measured) */
-  LONG_BYTES = 8 << 20,     /* above this one thread stops now and then to look for Ctrl-C */
-  WATCHED_BYTES = 64 << 20  /* larger commits are checked by us: the system grants more than it has */
+  GRANULARITY = 2 << 20,   /* bytes; a large page */
+  ALIGNMENT = 256,         /* bytes; of every block */
+  WARP = 32,               /* threads; a KERNEL takes whole warps here too */
+  MOST_THREADS = 1024,     /* of a block, as on a GPU */
+  MOST_SHARED = 16 << 20,  /* bytes of dynamic shared memory */
+  PARTS_A_THREAD = 8,      /* the same of __global__ launches */
+  PART_THREADS = 1024,     /* least threads (CUDA's) that another part of those is worth */
+  BLOCK_BYTES = 16 << 10,  /* below two of these another thread costs more than it saves (measured) */
+  LONG_BYTES = 8 << 20,    /* above this one thread stops now and then to look for Ctrl-C */
+  WATCHED_BYTES = 64 << 20 /* larger commits are checked by us: the system grants more than it has */
 };
 
 typedef struct cpu {
@@ -273,11 +271,10 @@ static rp_status check(rp_device *dev, const rp_launch *launch) {
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 static size_t most(size_t a, size_t b) { return a > b ? a : b; }
 
-/* How many blocks `threads` threads should make of `bytes` bytes of work. Each costs a claim and the kernel's
- * start. */
+/* How many blocks `threads` threads should make of `bytes` bytes of work: one each, if that is not too little. Each costs
+ * the kernel's start. */
 static size_t blocks_for(size_t bytes, size_t threads) {
-  size_t each = most(1, least(bytes / (threads * THREAD_BYTES), BLOCKS_A_THREAD));
-  size_t shared_out = threads > 1 ? least(threads * each, bytes / BLOCK_BYTES) : 1;
+  size_t shared_out = threads > 1 ? least(threads, bytes / BLOCK_BYTES) : 1;
   return most(1, most(shared_out, bytes / LONG_BYTES));
 }
 

@@ -1,15 +1,16 @@
 /* cpu_team.c - see cpu_team.h.
  *
- * All that threads share while a job runs is one word, the ticket:
+ * Tasks have numbers that go on from job to job. Each member has a share of each task, and two numbers: of the newest
+ * task whose share somebody has taken, and of the newest whose share has ended.
  *
- *   63          32 31      16 15       0
- *   | serial      | blocks   | next     |   [next, blocks) of the present task can be claimed; 0 blocks: idle
+ *   job published:  last = 74      tasks up to 74 may be worked on, one after the other
+ *   member 0:       taken 71, ended 71
+ *   member 1:       taken 71, ended 70      works on its share of task 71; 72 waits for it
  *
- * A claim adds one and is good if the word that it found had blocks left. A good claim holds its task open,
- * so the task and its job may be looked at; a bad one touches nothing but the ticket, so a thread may be late
- * by any time, even by jobs. Who ends a task's last block runs the undivided tasks that follow on its own and
- * publishes the next divided one under a new serial, with block 0 claimed. Waiting for a new serial is 50 us
- * of spinning, then a futex.
+ * A member takes its own share of the next task as soon as all shares of the task before have ended; while it waits for
+ * others it takes shares that nobody has taken yet, so who sleeps or is late delays nobody. A taken share holds its task
+ * open, and the job with it: only who has taken one looks at the job. Both numbers lie on lines of their own: what a task
+ * costs beside its work is one line that goes from one processor to the other. Who waits spins for 50 us, then sleeps.
  */
 #define _GNU_SOURCE
 #include "cpu_team.h"
@@ -30,6 +31,7 @@
 
 enum {
   LINE = 128,                  /* bytes; two cache lines, which the hardware may fetch as a pair */
+  PATIENCE = 64,               /* looks at a number, before whoever waits looks for something to do */
   SPIN_NS = 50 * 1000,         /* then whoever waits sleeps */
   LOOK_NS = 20 * 1000 * 1000,  /* how long the caller sleeps at most before it looks for Ctrl-C */
   GRACE_NS = 250 * 1000 * 1000 /* from Ctrl-C to giving up: replays mostly end by then, their state whole */
@@ -41,22 +43,26 @@ typedef struct bed { /* where threads sleep until a bell rings */
 } bed;
 
 typedef struct member {
+  _Alignas(
+      LINE) _Atomic uint64_t taken; /* number of the newest task of which this member's share was taken */
+  _Alignas(LINE) _Atomic uint64_t ended; /* the same: has ended */
   _Alignas(LINE) pthread_t thread;
   rp_scratch *scratch;
   rp_scratch own;
+  uint64_t next; /* number of the first task that it may work on, when its thread starts */
   bool caller;
-  int64_t began;   /* caller: when it took its first block of the task, ns; 0: none of it */
+  int64_t began;   /* caller: when it took its share of the task, ns */
   int64_t noticed; /* caller: when it saw the Ctrl-C, ns; 0: none */
+  bool late;       /* caller: somebody kept it waiting */
 } member;
 
 static struct {
-  _Alignas(LINE) _Atomic uint64_t ticket;
-  _Alignas(LINE) _Atomic uint32_t done; /* blocks of the present task that have ended */
-  _Alignas(LINE) const rp_job *job;     /* these two are written only while nobody holds a good claim */
-  size_t at;                            /* the present task */
-  _Atomic bool stop;                    /* claimed blocks are not run any more: the job was given up */
+  _Alignas(LINE) _Atomic uint64_t last; /* number of the last task of the newest job */
+  _Alignas(LINE) const rp_job *job;     /* these two are written only while no share is taken */
+  uint64_t first;                       /* number of the job's first task */
+  _Atomic bool stop;                    /* blocks are not run any more: the job was given up */
   rp_fault fault;                       /* why, if a kernel failed */
-  bed workers, caller;
+  bed idle, waiting;                    /* members without a job; members that wait for others */
   _Atomic bool quit;
 
   _Alignas(LINE) pthread_mutex_t gate; /* guards users and size */
@@ -115,38 +121,22 @@ static void sleep_on(_Atomic uint32_t *word, uint32_t value, int64_t limit_ns) {
   syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, limit_ns ? &limit : NULL, NULL, 0);
 }
 
-/* Wakes all who sleep; costs one load when nobody does. After a new ticket, which a sleeper looks at last. */
+/* Wakes all who sleep; costs one load when nobody does. After the store that they wait for, which a sleeper looks at last. */
 static void ring(bed *b) {
   if (!atomic_load(&b->asleep)) return;
   atomic_fetch_add(&b->bell, 1);
   syscall(SYS_futex, &b->bell, FUTEX_WAKE_PRIVATE, RP_MOST_THREADS, NULL, NULL, 0);
 }
 
-static uint32_t serial_of(uint64_t ticket) { return (uint32_t)(ticket >> 32); }
-static uint32_t blocks_of(uint64_t ticket) { return (uint32_t)ticket >> 16; }
-static uint32_t next_of(uint64_t ticket) { return (uint32_t)ticket & 0xffff; }
-
-static bool same(uint64_t seen) {
-  return serial_of(atomic_load_explicit(&team.ticket, memory_order_acquire)) == serial_of(seen);
+static bool reached(_Atomic uint64_t *number, uint64_t wanted) {
+  return atomic_load_explicit(number, memory_order_acquire) >= wanted;
 }
 
-/* Spins until the serial changes; false after SPIN_NS. */
-static bool spin(uint64_t seen) {
-  int64_t start = 0;
-  do {
-    for (int i = 0; i < 64; i++, relax())
-      if (!same(seen)) return true;
-    if (!start) start = now();
-  } while (now() - start < SPIN_NS);
-  return false;
-}
-
-/* Sleeps until the serial changes, or about limit_ns (0: no limit). */
-static void doze(bed *b, uint64_t seen, int64_t limit_ns) {
+/* Sleeps until the bell rings, or about limit_ns (0: no limit), unless the number is reached, or it is time to quit. */
+static void doze(bed *b, _Atomic uint64_t *number, uint64_t wanted, int64_t limit_ns) {
   uint32_t bell = atomic_load(&b->bell);
   atomic_fetch_add(&b->asleep, 1);
-  if (serial_of(atomic_load(&team.ticket)) == serial_of(seen) && !atomic_load(&team.quit))
-    sleep_on(&b->bell, bell, limit_ns);
+  if (atomic_load(number) < wanted && !atomic_load(&team.quit)) sleep_on(&b->bell, bell, limit_ns);
   atomic_fetch_sub(&b->asleep, 1);
 }
 
@@ -167,18 +157,10 @@ static rp_status given_up(const rp_job *job, const rp_fault *fault) {
 
 /* ---- working */
 
-static void publish(uint32_t blocks, uint32_t next) {
-  uint64_t serial = serial_of(atomic_load_explicit(&team.ticket, memory_order_relaxed)) + 1u;
-  atomic_store(&team.ticket, serial << 32 | (uint64_t)blocks << 16 | next);
-}
-
-/* Claims a block of the present task; false: none is left, *seen is the ticket that said so. */
-static bool claim(uint64_t *seen, uint32_t *block) {
-  uint64_t ticket = atomic_load_explicit(&team.ticket, memory_order_acquire);
-  if (next_of(ticket) < blocks_of(ticket)) ticket = atomic_fetch_add(&team.ticket, 1);
-  *seen = ticket;
-  *block = next_of(ticket);
-  return next_of(ticket) < blocks_of(ticket);
+/* Takes a member's share of a task, which is the next of which it can be taken; false: it was taken already. */
+static bool take(member *m, uint64_t number) {
+  uint64_t before = number - 1;
+  return !reached(&m->taken, number) && atomic_compare_exchange_strong(&m->taken, &before, number);
 }
 
 /* False: it failed, or was interrupted inside. */
@@ -195,99 +177,89 @@ static void run_block(member *m, const rp_task *task, uint32_t block) {
   if (!run_one(task, block, task->blocks, m->scratch, &team.fault)) atomic_store(&team.stop, true);
 }
 
-/* Goes on from a task that has ended to the next divided one; true: block 0 of it is ours; false: the job is
- * over. */
-static bool advance(member *m) {
-  const rp_job *job = team.job;
-  size_t at = team.at;
-  for (; at < job->count && job->tasks[at].blocks == 1; at++) run_block(m, job->tasks + at, 0);
-  team.at = at;
-  if (at == job->count) {
-    publish(0, 0); /* the job may be gone from here on */
-    ring(&team.caller);
-    return false;
-  }
-  atomic_store_explicit(&team.done, 0, memory_order_relaxed);
-  publish(job->tasks[at].blocks, 1);
-  ring(&team.workers);
-  ring(&team.caller);
-  return true;
-}
-
-/* Runs a claimed block and others of its task; true if they were the last to end. */
-static bool finish(member *m, uint32_t block) {
-  const rp_task *task = team.job->tasks + team.at;
-  uint32_t blocks = task->blocks, ended = 0;
-  uint64_t seen;
-  if (m->caller) m->began = now();
-  do {
+/* Runs a share that `m` has taken, its own or another's: every members-th block, the only one is the caller's. */
+static void run_share(member *m, member *owner, uint64_t number) {
+  const rp_task *task = team.job->tasks + (number - team.first);
+  for (uint32_t block = (uint32_t)(owner - team.list); block < task->blocks; block += (uint32_t)team.members)
     run_block(m, task, block);
-    ended++;
-  } while (claim(&seen, &block));
-  return atomic_fetch_add(&team.done, ended) + ended == blocks;
+  atomic_store(&owner->ended, number);
+  ring(&team.waiting);
 }
 
-/* Works from a claimed block on until others have to end theirs or the job is over. */
-static void work(member *m, uint32_t block) {
-  while (finish(m, block)) {
-    team.at++;
-    if (!advance(m)) return;
-    block = 0;
+/* Was somebody late? What the caller waits for should not take longer than what it ran itself. */
+static void note_late(member *m, int64_t start) {
+  int64_t waited = now() - start;
+  if (m->caller && waited > SPIN_NS && waited > start - m->began) m->late = true;
+}
+
+/* Sleeps until another's share has ended. */
+static void wait_long(member *m, member *other, uint64_t number, int64_t start) {
+  while (!reached(&other->ended, number)) {
+    doze(&team.waiting, &other->ended, number, LOOK_NS);
+    if (m->caller && rp_team_expired(&m->noticed)) atomic_store(&team.stop, true);
   }
+  note_late(m, start);
+}
+
+/* Waits until another's share of a task has ended; one that nobody has taken is run here. */
+static void wait_for(member *m, member *other, uint64_t number) {
+  int64_t start = 0;
+  while (!reached(&other->ended, number)) {
+    for (int i = 0; i < PATIENCE; i++, relax())
+      if (reached(&other->ended, number)) return;
+    if (take(other, number)) run_share(m, other, number);
+    else if (!start) start = now();
+    else if (now() - start > SPIN_NS) return wait_long(m, other, number, start);
+  }
+}
+
+/* Works on a task until all shares have ended: its own too, which another may have taken. */
+static void work(member *m, uint64_t number) {
+  if (m->caller) m->began = now();
+  if (take(m, number)) run_share(m, m, number);
+  for (int i = 0; i < team.members; i++) wait_for(m, team.list + i, number);
+}
+
+/* Spins until there is a task of this number; false after SPIN_NS. */
+static bool spin(uint64_t number) {
+  int64_t start = 0;
+  do {
+    for (int i = 0; i < PATIENCE; i++, relax())
+      if (reached(&team.last, number)) return true;
+    if (!start) start = now();
+  } while (now() - start < SPIN_NS && !atomic_load(&team.quit));
+  return false;
 }
 
 static void *serve(void *own) {
   member *m = own;
-  uint64_t seen = 0; /* a serial of the past */
+  uint64_t next = m->next; /* not what was taken last: that may be by others, and not have ended */
   while (!atomic_load(&team.quit)) {
-    uint32_t block;
-    if (claim(&seen, &block)) work(m, block);
-    else if (!spin(seen)) doze(&team.workers, seen, 0);
+    if (reached(&team.last, next)) work(m, next++);
+    else if (!spin(next)) doze(&team.idle, &team.last, next, 0);
   }
   return NULL;
 }
 
 /* ---- the caller's side */
 
-/* Was somebody late? The block that the caller waited for should not have taken longer than all those it ran
- * itself. */
-static bool waited_long(const member *m, int64_t start) {
-  int64_t waited = now() - start;
-  return m->began && waited > SPIN_NS && waited > start - m->began;
-}
-
-/* Waits until the present task, in which nothing is left to claim, has ended. */
-static bool wait_late(member *m, uint64_t seen) {
-  if (spin(seen)) return false;
-  int64_t start = now() - SPIN_NS;
-  while (same(seen)) {
-    doze(&team.caller, seen, LOOK_NS);
-    if (rp_team_expired(&m->noticed)) atomic_store(&team.stop, true);
-  }
-  return waited_long(m, start);
-}
-
 /* Runs the job with the team; false: it was given up. *late: some thread kept it waiting. */
 static bool run_together(const rp_job *job, bool *late) {
   member *m = team.list;
   m->caller = true;
   m->scratch = job->scratch;
-  m->began = m->noticed = 0;
+  m->noticed = 0;
+  m->late = false;
   team.job = job;
-  team.at = 0;
+  team.first = atomic_load_explicit(&team.last, memory_order_relaxed) + 1;
   atomic_store_explicit(&team.stop, false, memory_order_relaxed);
   atomic_store_explicit(&team.fault.taken, false, memory_order_relaxed);
-  if (advance(m)) work(m, 0);
-  uint64_t seen;
-  uint32_t block;
-  for (;;) {
-    if (claim(&seen, &block)) work(m, block);
-    else if (!blocks_of(seen)) return !atomic_load(&team.stop);
-    else {
-      *late |= wait_late(m, seen);
-      m->began = 0;
-    }
-  }
+  uint64_t last = team.first + job->count - 1;
+  atomic_store(&team.last, last);
+  ring(&team.idle);
+  for (uint64_t number = team.first; number <= last; number++) work(m, number);
+  *late = m->late;
+  return !atomic_load(&team.stop);
 }
 
 static bool run_alone(const rp_job *job, rp_fault *fault) {
@@ -327,7 +299,12 @@ static void start(int size) {
   pthread_once(&once, watch_fork);
   sigset_t blocked = foreign_signals(), before;
   atomic_store(&team.quit, false);
-  publish(0, 0);
+  uint64_t last = atomic_load(&team.last);
+  for (int i = 0; i < size; i++) {
+    atomic_store(&team.list[i].taken, last);
+    atomic_store(&team.list[i].ended, last);
+    team.list[i].next = last + 1;
+  }
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
   for (team.members = 1; team.members < size; team.members++) {
     member *m = team.list + team.members;
@@ -340,8 +317,7 @@ static void start(int size) {
 static void stop(void) {
   bool here = !atomic_load(&team.forked);
   atomic_store(&team.quit, true);
-  publish(0, 0);
-  ring(&team.workers);
+  ring(&team.idle);
   for (int i = 1; i < team.members; i++) {
     if (here) pthread_join(team.list[i].thread, NULL);
     rp_scratch_free(&team.list[i].own);

@@ -1,11 +1,11 @@
 /* cpu_team.h - the threads that run kernels on the CPU device: one team a process, shared by all of its
  * devices.
  *
- * A job is a list of nodes, run one after the other. The blocks of a node are claimed one by one by whoever
- * is awake: the calling thread, which always works too, and the team's threads. So a thread that sleeps or is
- * late delays nobody, every block runs exactly once, and no block of a node starts before all blocks of the
- * node before it have ended. One job runs at a time; a caller that finds the team busy runs its job alone, as
- * does a child process after fork.
+ * A job is a list of nodes, run one after the other. The blocks of a node are shared out among the calling thread, which
+ * always works too, and the team's threads; who is done takes shares that nobody has begun. So a thread that sleeps or is
+ * late delays nobody, every block runs exactly once, and no block of a node starts before all blocks of the node before
+ * it have ended. One job runs at a time; a caller that finds the team busy runs its job alone, as does a child process
+ * after fork.
  */
 #ifndef RP_CPU_TEAM_H
 #define RP_CPU_TEAM_H
