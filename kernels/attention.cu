@@ -3,7 +3,7 @@
  *
  *   attend_self    one query a row; its key and value go into the caches at *position first, then it looks at all
  *                  positions up to and with its own. `beams` rows stand together and share what they have seen: with
- *                  `origin`, position p of a row lies in the caches of row origin[row][p] of the group
+ *                  `origin`, position p of a row lies in the caches of row origin[row][p] of the group; *position in its own
  *   attend_cross   one query a row over the keys and values of the row's source, as many as the source is long; no bias
  *   attend_all     every position of a source over all positions of the source, both ways (encoder); rows of y past a
  *                  source's length are zero
@@ -244,8 +244,8 @@ WAITS KERNEL void attend_self (float *y, EARLY KV *keys, EARLY KV *values, const
     }
     barrier();
     relative b = {bias, heads, head, reach, at};
-    attend(y + (size_t)row * (size_t)inner + head * size, view_of(q, size, inner), keys_of(c, row, head),
-           values_of(c, row, head), b, size, inside ? at + 1 : 0);
+    attend(y + (size_t)row * (size_t)inner + head * size, view_of(q, size, inner), keys_of(c, row, head, at),
+           values_of(c, row, head, at), b, size, inside ? at + 1 : 0);
   }
 }
 

@@ -10,28 +10,21 @@ template <class T> struct view { /* one head's keys or values: position p begins
   T *p;
   size_t step;
   i32 packed; /* how much of a position may be read in packs */
-  const u8 *origin; /* not null: and origin[p] * row further on */
+  const u8 *origin; /* not null: and origin[p] * row further on; but position own_at is the row's own, number own_row */
   size_t row;
-  i32 beams;
+  i32 beams, own_at, own_row;
 };
 
 template <class T> INLINE view<T> view_of (T *p, i32 size, i32 inner) {
-  view<T> v = {p, (size_t)inner, packable(p, inner) ? packable(p, size) : 0, nullptr, 0, 0};
+  view<T> v = {p, (size_t)inner, packable(p, inner) ? packable(p, size) : 0, nullptr, 0, 0, -1, 0};
   return v;
 }
 
-template <class T> INLINE view<T> shared_view (T *p, i32 size, i32 inner, const u8 *origin, size_t row, i32 beams) {
-  view<T> v = view_of(p, size, inner);
-  v.origin = origin;
-  v.row = row;
-  v.beams = beams;
-  return v;
-}
-
-template <class T> INLINE bool known (const view<T> &v, i32 at) { return !v.origin || v.origin[at] < v.beams; }
+template <class T> INLINE i32 whose (const view<T> &v, i32 at) { return at == v.own_at ? v.own_row : v.origin[at]; }
+template <class T> INLINE bool known (const view<T> &v, i32 at) { return !v.origin || whose(v, at) < v.beams; }
 template <class T> INLINE T *place (const view<T> &v, i32 at) {
   T *p = v.p + (size_t)at * v.step;
-  return v.origin && v.origin[at] < v.beams ? p + v.origin[at] * v.row : p;
+  return v.origin && whose(v, at) < v.beams ? p + (size_t)whose(v, at) * v.row : p;
 }
 
 template <class T> INLINE float8 piece (const T *p, i32 k, i32 packed, i32 n) {
@@ -58,15 +51,20 @@ template <class T> struct caches {
 template <class T> INLINE size_t place_of (const caches<T> &c, i32 row, i32 head) {
   return ((size_t)row * (size_t)c.room * (size_t)c.heads + (size_t)head) * (size_t)c.size;
 }
-template <class T> INLINE view<const T> seen_in (const caches<T> &c, const T *p, i32 row, i32 head) {
-  size_t step = (size_t)c.room * (size_t)(c.heads * c.size);
-  if (!c.origin) return view_of(p + place_of(c, row, head), c.size, c.heads * c.size);
-  return shared_view(p + place_of(c, row - row % c.beams, head), c.size, c.heads * c.size,
-                     c.origin + (size_t)row * (size_t)c.room, step, c.beams);
+/* What a row at position `at` sees: of the others what they had before, at `at` itself its own. */
+template <class T> INLINE view<const T> seen_in (const caches<T> &c, const T *p, i32 row, i32 head, i32 at) {
+  view<const T> v = view_of(p + place_of(c, c.origin ? row - row % c.beams : row, head), c.size, c.heads * c.size);
+  if (!c.origin) return v;
+  v.origin = c.origin + (size_t)row * (size_t)c.room;
+  v.row = (size_t)c.room * (size_t)(c.heads * c.size);
+  v.beams = c.beams, v.own_at = at, v.own_row = row % c.beams;
+  return v;
 }
-template <class T> INLINE view<const T> keys_of (const caches<T> &c, i32 row, i32 head) { return seen_in(c, c.keys, row, head); }
-template <class T> INLINE view<const T> values_of (const caches<T> &c, i32 row, i32 head) {
-  return seen_in(c, c.values, row, head);
+template <class T> INLINE view<const T> keys_of (const caches<T> &c, i32 row, i32 head, i32 at = -1) {
+  return seen_in(c, c.keys, row, head, at);
+}
+template <class T> INLINE view<const T> values_of (const caches<T> &c, i32 row, i32 head, i32 at = -1) {
+  return seen_in(c, c.values, row, head, at);
 }
 
 #endif

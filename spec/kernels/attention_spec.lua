@@ -75,7 +75,7 @@ helper.each_device(function(name)
           for p = 0, room - 1 do
             local from = (r * 5 + p * 7) % beams
             if p == at then from = r % beams end
-            origin[r + 1][p + 1] = from
+            origin[r + 1][p + 1] = p == at and (from + 1) % beams or from -- its own position is a row's own in any case
             local row = r // beams * beams + from
             own_keys[r + 1][p + 1]:copy(keys[row + 1][p + 1])
             own_values[r + 1][p + 1]:copy(values[row + 1][p + 1])
