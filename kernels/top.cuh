@@ -18,7 +18,6 @@ struct top_space { float *most, *listed; i32 *list; };
 /* Before a loop that runs a few times: one block alone works, and waits for every line of code that it has not met. */
 #ifdef REPRISE_GPU
 
-#define ROLLED _Pragma("unroll 1")
 #define ROLLED_BY(n) _Pragma(n) /* "unroll 4": loads in flight together */
 INLINE i32 rp_claim (i32 *count) { return atomicAdd(count, 1); }
 
@@ -45,7 +44,6 @@ INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
 
 #else /* the compiler makes vectors of these */
 
-#define ROLLED
 #define ROLLED_BY(n)
 INLINE i32 rp_claim (i32 *count) { return (*count)++; }
 

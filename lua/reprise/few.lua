@@ -6,9 +6,8 @@ local m = {}
 
 local ROWS = { 1, 2, 4, 4, 5, 8, 8, 8 } -- rows -> what few.cu is compiled for
 local SLICE = 512 -- as in product.cuh
-local NAMES = { f32 = "float", f16 = "f16", bf16 = "bf16" }
 
-local ceil = launch.ceil
+local ceil, WEIGHTS = launch.ceil, launch.WEIGHTS
 
 --- Programs: for `reprise --build-kernels`.
 ---@return reprise.LibraryEntry[]
@@ -16,7 +15,7 @@ function m.library()
   local list = {}
   for _, dtype in ipairs { "f32", "f16", "bf16" } do
     for _, rows in ipairs { 1, 2, 4, 5, 8 } do
-      list[#list + 1] = { file = "few.cu", define = { W = NAMES[dtype], ROWS = tostring(rows) }, gpu = true }
+      list[#list + 1] = { file = "few.cu", define = { W = WEIGHTS[dtype], ROWS = tostring(rows) }, gpu = true }
     end
   end
   return list
@@ -44,7 +43,6 @@ end
 ---@field rows integer
 ---@field n integer
 ---@field each integer rows of a matrix
----@field columns integer of y
 ---@field act integer as in linear.cu
 ---@field norm reprise.Tensor?
 ---@field epsilon number?
@@ -60,7 +58,7 @@ end
 
 -- Blocks stay and take more columns where not all fit at once.
 local function geometry_of(device, p, gated)
-  local units = ceil(p.columns, gated and 2 or 4)
+  local units = gated and ceil(p.each, 2) or ceil(#p.matrices * p.each, 4)
   local split = split_of(device, p.n, units, p.norm ~= nil)
   local warps = math.max(split, units * split >= device.units * 3 and 8 or 4)
   local resident = p.rows == 1 and 16 or 8 -- warps a multiprocessor has registers for
@@ -70,7 +68,7 @@ local function geometry_of(device, p, gated)
 end
 
 local function kernel_of(device, name, p)
-  local define = { W = NAMES[p.matrices[1].dtype], ROWS = tostring(ROWS[p.rows]) }
+  local define = { W = WEIGHTS[p.matrices[1].dtype], ROWS = tostring(ROWS[p.rows]) }
   return launch.kernel(device, "few.cu", name, define, define.W .. " " .. define.ROWS)
 end
 
@@ -99,7 +97,7 @@ end
 function m.gated(y, x, p)
   local _, geometry = geometry_of(x.device, p, true)
   run(kernel_of(x.device, "few_gated", p), geometry, {
-    y, x, p.norm or false, p.matrices[1], p.matrices[2], p.rows, p.n, p.columns, p.act, p.epsilon or 1e-6,
+    y, x, p.norm or false, p.matrices[1], p.matrices[2], p.rows, p.n, p.each, p.act, p.epsilon or 1e-6,
   })
 end
 

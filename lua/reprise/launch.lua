@@ -5,6 +5,9 @@ local raise = require "reprise.raise"
 
 local m = {}
 
+--- Types of weights, as kernels spell them.
+m.WEIGHTS = { f32 = "float", f16 = "f16", bf16 = "bf16" }
+
 -- ---- programs
 
 --- Stands between the library and its kernels while it is set: gets a kernel and gives what is launched in its place.

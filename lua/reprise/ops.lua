@@ -15,8 +15,8 @@ local raise = require "reprise.raise"
 
 local m = {}
 
-local WEIGHTS = { f32 = "float", f16 = "f16", bf16 = "bf16" } -- dtype -> how kernels spell it
-local CACHES = { f32 = "float", f16 = "f16" }
+local WEIGHTS = launch.WEIGHTS
+local CACHES = { f32 = "float", f16 = "f16" } -- dtype -> how kernels spell it
 local ACTIVATIONS = { none = 0, relu = 1, gelu = 2, gelu_new = 3, silu = 4 }
 local SHARED = 48 << 10 -- bytes a block may have on every GPU without asking for more
 local CHUNK = 1024 -- scores at a time, as in attention.cu
@@ -175,7 +175,7 @@ function m.linear(x, w, options)
   if few.fits(x, list, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
     few.linear(y, x, {
-      matrices = list, rows = rows, n = n, each = each, columns = columns, act = act, norm = options.norm,
+      matrices = list, rows = rows, n = n, each = each, act = act, norm = options.norm,
       epsilon = options.epsilon, residual = options.residual, scale = options.scale,
     })
     return y
@@ -208,7 +208,7 @@ function m.gated(x, w, gate, options)
   if few.fits(x, { w, gate }, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
     few.gated(y, x, {
-      matrices = { w, gate }, rows = rows, n = n, each = columns, columns = columns, act = act, norm = options.norm,
+      matrices = { w, gate }, rows = rows, n = n, each = columns, act = act, norm = options.norm,
       epsilon = options.epsilon,
     })
     return y

@@ -6,6 +6,9 @@ local MARK = [[
 #include "prelude.cuh"
 KERNEL void mark(i32 *y) { for (i32 i = 0; i < %d; i++) y[i] = i; }]]
 
+local SMALL = "model = require 'reprise'.t5.random('small', { seed = 1 })" -- a model that decodes for long,
+local MANY = "{ max_new_tokens = 20000, min_new_tokens = 19999 }" -- and how long
+
 -- A script that the prompt begins with; `mark` is a kernel to see that the device works.
 local function script(text)
   local path = helper.tmp() .. "/script.lua"
@@ -62,23 +65,21 @@ describe("Ctrl-C at the prompt stops", function()
 
   helper.each_device(function(device)
     it("a long generation, whose model goes on", function()
-      local setup = "model = rp and rp.t5.load 'scripts/models/g2p' or require 'reprise'.t5.load 'scripts/models/g2p'"
+      local setup = "model = require 'reprise'.t5.load 'scripts/models/g2p'"
       local line = "ready() while true do model:generate('knowledge', { num_beams = 5, min_new_tokens = 60, max_new_tokens = 64 }) end"
       local _, t = stops(device, setup, line, "interrupted")
       assert.truthy(t:enter("model:generate('knowledge')[1].text"):find('"N AA1 L IH0 JH"', 1, true), t:screen())
     end)
 
     it("one generation of many tokens, inside the device's loop", function()
-      local setup = "model = require 'reprise'.t5.random('small', { seed = 1 })"
-      local line = "ready() model:generate({ 3, 4, 5 }, { max_new_tokens = 20000, min_new_tokens = 19999 })"
-      local _, t = stops(device, setup, line, "interrupted")
+      local line = "ready() model:generate({ 3, 4, 5 }, " .. MANY .. ")"
+      local _, t = stops(device, SMALL, line, "interrupted")
       assert.truthy(t:enter("#model:generate({ 3, 4, 5 }, { max_new_tokens = 4 })[1].ids <= 4"):find("\ntrue\n", 1, true), t:screen())
     end)
 
     it("a stream", function()
-      local setup = "model = require 'reprise'.t5.random('small', { seed = 1 })"
-      local line = "for i in model:stream({ 3, 4, 5 }, { max_new_tokens = 20000, min_new_tokens = 19999 }) do if not b then b = 1 ready() end end"
-      stops(device, setup, line, "interrupted")
+      local line = "for i in model:stream({ 3, 4, 5 }, " .. MANY .. ") do if not b then b = 1 ready() end end"
+      stops(device, SMALL, line, "interrupted")
     end)
 
     it("step:run", function()
