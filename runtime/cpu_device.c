@@ -100,25 +100,19 @@ static rp_status refused(const char *what, size_t bytes) {
   return rp_fail(status, "%s %zu bytes on cpu: %s", what, bytes, strerror(errno));
 }
 
-/* Bytes of addresses that a limit (ulimit -v) leaves to this process; SIZE_MAX where there is none. */
-static size_t addresses_left(void) {
+/* Are addresses limited (ulimit -v)? */
+static bool limited(void) {
   struct rlimit limit;
-  size_t pages = 0;
-  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return SIZE_MAX;
-  FILE *file = fopen("/proc/self/statm", "re");
-  if (file && fscanf(file, "%zu", &pages) != 1) pages = 0;
-  if (file) fclose(file);
-  size_t used = pages * (size_t)sysconf(_SC_PAGESIZE);
-  return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
+  return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-/* Reserves a granule more than asked for, and gives back what lies before and behind the aligned range. Where addresses are
- * limited, no more than a quarter of those that are left: other pools, threads and libraries want some too. */
+/* Reserves a granule more than asked for, and gives back what lies before and behind the aligned range. Where addresses
+ * are limited four times as much must be there: other pools, threads and libraries want some too. */
 static rp_status reserve(rp_device *dev, size_t bytes, uintptr_t *out) {
   (void)dev;
-  size_t padded = bytes + GRANULARITY;
-  if (padded < bytes) return rp_fail(RP_NOMEM, "reserving %zu bytes on cpu: too many", bytes);
-  if (bytes > addresses_left() / 4) return errno = ENOMEM, refused("reserving", bytes);
+  size_t times = limited() ? 4 : 1, padded = times * bytes + GRANULARITY;
+  if (bytes > (SIZE_MAX - GRANULARITY) / times)
+    return rp_fail(RP_NOMEM, "reserving %zu bytes on cpu: too many", bytes);
   char *at = mmap(NULL, padded, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return refused("reserving", bytes);
   size_t before = -(uintptr_t)at & (GRANULARITY - 1);
