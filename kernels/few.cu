@@ -158,6 +158,91 @@ template <int N> INLINE float factor_of (const task &t, ready_rows &x) {
   return norm_of(__shfl_sync(~0u, squares, held(N) % P * (LANES / P)), x.part, t.eps);
 }
 
+/* ---- one unit a warp
+
+ * Most products of a small decoder: each warp has at most one slice of one unit, so nothing is asked for behind it. What a
+ * warp does once, in a straight line, takes as long as its instructions take to arrive: there are few, and no branches. */
+
+enum { STEPS = SLICE / STEP };
+
+struct once { asked8<W> pack[STEPS * C]; asked8<float> gamma[STEPS]; const float *x[ROWS]; bool there[STEPS]; };
+
+template <bool GATED> INLINE void begin (once &o, const task &t, const team &m, i32 unit, bool mine) {
+  const W *w[C];
+  pick<C, GATED>(t, unit * wide<GATED>(), w);
+  UNROLL for (int i = 0; i < STEPS; i++) {
+    i32 k = m.sub * SLICE + i * STEP + (i32)LANE * 8;
+    o.there[i] = mine && k < t.n;
+    UNROLL for (int c = 0; c < C; c++) o.pack[c * STEPS + i] = {};
+    o.gamma[i] = {};
+    if (!o.there[i]) continue;
+    UNROLL for (int c = 0; c < C; c++) o.pack[c * STEPS + i] = ask8(w[c] + k);
+    if (t.gamma) o.gamma[i] = ask8(t.gamma + k);
+  }
+  UNROLL for (int r = 0; r < ROWS; r++) {
+    o.x[r] = t.x + (size_t)(r < t.rows ? r : t.rows - 1) * (size_t)t.n + (size_t)(m.sub * SLICE) + LANE * 8;
+    if (o.there[0]) ready_at(o.x[r]);
+  }
+}
+
+/* p += x . packs, q += x . x; x is multiplied with gamma in between, if there is one. */
+template <bool NORM> INLINE void multiply (const once &o, float8 (*x)[ROWS], partial *p, partial *q) {
+  UNROLL for (int i = 0; i < STEPS; i++) {
+    if (NORM) UNROLL for (int r = 0; r < ROWS; r++) {
+      q[r] = dot8(x[i][r], x[i][r], q[r]);
+      x[i][r] = mul8(x[i][r], widen8(o.gamma[i]));
+    }
+    UNROLL for (int c = 0; c < C; c++) {
+      float8 w = widen8(o.pack[c * STEPS + i]);
+      UNROLL for (int r = 0; r < ROWS; r++) p[c * P + r] = dot8(x[i][r], w, p[c * P + r]);
+    }
+  }
+}
+
+/* The sum of the slices' sums, which the warps of a unit have; its first gets it. */
+INLINE float add_slices (const task &t, const team &m, float sum, float *kept) {
+  i32 slices = (t.n + SLICE - 1) / SLICE;
+  float *of_unit = kept + (i32)WARP / m.split * slices * LANES + (i32)LANE;
+  if (m.sub < slices) of_unit[m.sub * LANES] = sum;
+  barrier();
+  sum = 0;
+  for (i32 i = 0; i < slices && m.sub == 0; i++) sum += of_unit[i * LANES];
+  return sum;
+}
+
+template <bool GATED, bool NORM, class F> INLINE void finish_once (const task &t, const team &m, const once &o, bool mine,
+                                                                   float *kept, F &to) {
+  enum { N = P * wide<GATED>() };
+  float8 x[STEPS][ROWS];
+  UNROLL for (int i = 0; i < STEPS; i++) UNROLL for (int r = 0; r < ROWS; r++)
+    x[i][r] = o.there[i] ? load8(o.x[r] + i * STEP) : splat8(0);
+  fetch(t, to);
+  partial p[P * C], q[P];
+  float sum, gate = 0, factor = 1;
+  none_of<P * C>(p);
+  none_of<P>(q);
+  multiply<NORM>(o, x, p, q);
+  totals<N>(p, &sum);
+  if (GATED) totals<N>(p + P * C - N, &gate);
+  if (NORM) {
+    float squares;
+    totals<P>(q, &squares);
+    factor = norm_of(__shfl_sync(~0u, squares, held(N) % P * (LANES / P)), 1.0f / (float)t.n, t.eps);
+  }
+  if (m.split > 1) sum = add_slices(t, m, sum, kept);
+  if (m.sub == 0 && mine) take(t, to, sum * factor, gate * factor);
+}
+
+template <bool GATED, class F> INLINE void few_once (const task &t, const team &m, span mine, float *kept, F &to) {
+  i32 u = mine.first + (i32)WARP / m.split;
+  once o;
+  begin<GATED>(o, t, m, u, u < mine.last);
+  aim(t, to, u * wide<GATED>());
+  wait_asked();
+  if (t.gamma) finish_once<GATED, true>(t, m, o, u < mine.last, kept, to);
+  else finish_once<GATED, false>(t, m, o, u < mine.last, kept, to);
+}
+
 /* ---- all of it */
 
 /* F says what becomes of the sums: aim(t, to, first) before a warp makes columns first .. first + WIDE - 1, fetch(t, to)
@@ -166,8 +251,10 @@ template <int N> INLINE float factor_of (const task &t, ready_rows &x) {
 template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to) {
   DYNAMIC(float, kept);
   enum { WIDE = wide<GATED>() };
-  span mine = share((t.columns + WIDE - 1) / WIDE);
+  i32 units = (t.columns + WIDE - 1) / WIDE;
+  span mine = share(units);
   team m = team_of(split);
+  if (m.split * SLICE >= t.n && units <= (i32)BLOCKS * m.each) return few_once<GATED>(t, m, mine, kept, to);
   stream s;
   i32 u = mine.first + (i32)WARP / split;
   begin<GATED>(s, t, m, u, mine.last);
@@ -200,6 +287,8 @@ template <int WIDE> INLINE void aim (const task &t, to_y<WIDE> &to, i32 first) {
   i32 which = held(P * WIDE), r = which % P, column = first + which / P;
   to.holds = which < P * WIDE && r < t.rows && column < t.columns;
   to.at = (size_t)r * (size_t)t.columns + (size_t)column;
+  if (to.holds) ready_at(t.y + to.at);
+  if (to.holds && t.residual) ready_at(t.residual + to.at);
 }
 template <int WIDE> INLINE void fetch (const task &t, to_y<WIDE> &to) {
   to.residual = to.holds && t.residual ? t.residual[to.at] : 0.0f;

@@ -63,11 +63,11 @@ INLINE bool is_among (const i32 *ids, i32 count, i32 id) {
 }
 
 /* A nan is never drawn. */
-INLINE float score_of (const row_scores &r, i32 i) {
-  float s = r.scores[i];
+INLINE float usable (const row_scores &r, float s, i32 i) {
   if (s != s || is_among(r.banned, r.banned_count, i)) s = -INF;
   return r.temperature == 1.0f ? s : s / r.temperature;
 }
+INLINE float score_of (const row_scores &r, i32 i) { return usable(r, r.scores[i], i); }
 
 /* Larger floats have larger keys; -0 is 0. */
 INLINE u32 key_of (float x) {

@@ -24,7 +24,8 @@ enum { LANES = 32 };
 #define ROLLED _Pragma("unroll 1")
 
 #define barrier() __syncthreads()
-/* ready_now(i): i, a place in memory, is known here and not only where it is used. */
+/* ready_now(i): i, a place in memory, is known here and not only where it is used; ready_at(p) likewise, for an address
+ * that is read behind the wait. */
 #if __CUDA_ARCH__ >= 900
 #define wait_previous() asm volatile("griddepcontrol.wait;" ::: "memory")
 /* The way out is never taken: it ends a basic block, or ptxas would move the wait above what stands before it. */
@@ -76,6 +77,7 @@ INLINE uint4 rp_ask_state (const void *p) { /* the same by the coherent path */
 }
 INLINE void ready_now (size_t &i) { asm volatile("" : "+l"(i)); }
 INLINE void prefetch (const void *p) { asm volatile("prefetch.global.L2 [%0];" :: "l"(p)); }
+INLINE void ready_at (const void *p) { prefetch(p); } /* what is used here is not computed later */
 INLINE void rp_store_system (u64 *p, u64 x) { asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(p), "l"(x) : "memory"); }
 #else /* on the CPU device, which plays a GPU: see REPRISE_SIMT */
 RP_DYNAMIC("rp_dynamic", "_ZTH10rp_dynamic")
@@ -100,6 +102,7 @@ INLINE uint4 rp_ask (const void *p) { return rp_words(p); }
 INLINE uint4 rp_ask_state (const void *p) { return rp_words(p); }
 INLINE void ready_now (size_t &) {}
 INLINE void prefetch (const void *) {}
+INLINE void ready_at (const void *) {}
 INLINE void rp_store_system (u64 *p, u64 x) { __atomic_store_n(p, x, __ATOMIC_RELAXED); }
 #endif
 

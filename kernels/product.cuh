@@ -41,6 +41,7 @@ INLINE float8 act8 (float8 a, i32 act) {
 }
 template <int N> INLINE void activate (float *s, i32 act) {
   if (act == 0) return;
+  if (N == 1 && act == 1) { s[0] = s[0] > 0.0f ? s[0] : 0.0f; return; }
   UNROLL for (int i = 0; i < N; i += 8) store_part8(s + i, act8(part8(s + i, N - i), act), N - i);
 }
 

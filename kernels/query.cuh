@@ -68,6 +68,16 @@ template <int G> INLINE float group_sum (float x) { /* over the lanes of a key *
   return x;
 }
 
+/* q . key of eight, two chains; with fmaf, so that every compiler rounds at the same places. */
+INLINE float dot_of (float8 q, float8 key) {
+  float a = at8(q, 0) * at8(key, 0), b = at8(q, 4) * at8(key, 4);
+  UNROLL for (int i = 1; i < 4; i++) {
+    a = fmaf(at8(q, i), at8(key, i), a);
+    b = fmaf(at8(q, i + 4), at8(key, i + 4), b);
+  }
+  return a + b;
+}
+
 struct tally { float most, sum; float8 y; }; /* most: the block's so far; sum, y: of a lane's keys */
 
 /* f(i) for the block's warps, eight by eight: their loads are on their way together. */
@@ -88,15 +98,15 @@ template <int G> INLINE float block_most (float x, i32 turn) {
 /* The first N of a window's keys a lane. */
 template <int G, int N, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 turn) {
   float s[N], most = t.most;
-  UNROLL for (int i = 0; i < N; i++) s[i] = sum8(mul8(q, widen8(w.key[i])));
+  UNROLL for (int i = 0; i < N; i++) s[i] = dot_of(q, widen8(w.key[i]));
   UNROLL for (int m = G / 2; m; m /= 2) UNROLL for (int i = 0; i < N; i++) s[i] += __shfl_xor_sync(~0u, s[i], m);
   UNROLL for (int i = 0; i < N; i++) most = fmaxf(most, s[i] += w.bias[i]);
   most = block_most<G>(most, turn);
   float base = most == -INF ? 0.0f : most, keep = expf(t.most - base);
-  t = {most, t.sum * keep, mul8(t.y, splat8(keep))};
+  t = {most, t.sum, mul8(t.y, splat8(keep))};
   UNROLL for (int i = 0; i < N; i++) {
     float e = expf(s[i] - base);
-    t.sum += e;
+    t.sum = i == 0 ? fmaf(t.sum, keep, e) : t.sum + e;
     t.y = fma8(splat8(e), widen8(w.value[i]), t.y);
   }
 }
@@ -136,7 +146,7 @@ template <int G, class T> INLINE tally see_own (const query<T> &a, float8 q, flo
     store8(a.keep_key + element<G>(), key);
     store8(a.keep_value + element<G>(), value);
   }
-  float s = group_sum<G>(sum8(mul8(q, rounded8(key, a.keys)))) + bias;
+  float s = group_sum<G>(dot_of(q, rounded8(key, a.keys))) + bias;
   tally t = {s == s ? s : -INF, 0, splat8(0)};
   if (slot<G>() == 0) t = {t.most, s == s ? 1.0f : s, rounded8(value, a.keys)};
   return t;
@@ -151,6 +161,7 @@ template <int G, class T> INLINE void attend_ahead (const query<T> &a, bool &sta
   float bias = bias_of(a.bias, 0, 0, 0);
   do {
     look<G>(w, a, first);
+    if (!started) ready_at(a.q + element<G>());
     if (!started) wait_asked();
     started = true;
     if (first == 0) {

@@ -66,6 +66,33 @@ INLINE part block_part (part a) {
   return a;
 }
 
+#ifdef REPRISE_GPU
+
+INLINE float8 pack_at (const float *p, i32 count) { /* what is not there is -INF */
+  if (count >= 8 && packable(p, 8)) return load8(p);
+  float8 v;
+  RP_EACH v.v[i] = i < count ? p[i] : -INF;
+  return v;
+}
+
+/* A thread sees each of its logits once. */
+INLINE part look_at (const row_scores &r, const float *logits, i32 first, i32 last) {
+  part m = nothing();
+  for (i32 i = first + (i32)THREAD * 8; i < last; i += (i32)THREADS * 8) {
+    float8 v = pack_at(logits + i, last - i), s = r.scores == logits ? v : pack_at(r.scores + i, last - i);
+    float top = fmaxf(m.top, most8(v));
+    UNROLL for (int k = 0; k < 8; k++) {
+      best c = {usable(r, at8(s, k), i + k), i + k};
+      m.b = better(m.b, c);
+    }
+    if (top > -INF) m.sum = m.sum * expf(m.top - top) + sum8(exp8(sub8(v, splat8(top))));
+    m.top = top;
+  }
+  return block_part(m);
+}
+
+#else
+
 /* A nan is never best; of nothing but nan, NOBODY is. */
 INLINE best best_of (const row_scores &r, i32 first, i32 last) {
   best b = {-INF, NOBODY};
@@ -101,6 +128,8 @@ INLINE part look_at (const row_scores &r, const float *logits, i32 first, i32 la
   float top = top_of(logits, first, last);
   return block_part({best_of(r, first, last), top, sum_of(logits, first, last, top)});
 }
+
+#endif
 
 INLINE void keep_part (float *found, i32 *ids, i32 at, part a) {
   if (THREAD != 0) return;
@@ -158,7 +187,7 @@ INLINE void tell (const rows_state &s, u64 *words, i32 records, i32 rows, i32 ne
   publish(words, epoch | ((u32)next & 0xffffu), done);
 }
 
-/* said(r, w) is what row r's parts say. */
+/* said(r, w) is what row r's parts say; its best score is a logit where `logits` is null. */
 template <class F> INLINE void move_rows (const rows_state &s, const float *logits, F said, u64 *words, i32 rows, i32 vocab,
                                           i32 records) {
   i32 next = s.control[POSITION] + 1, prompt = s.control[PROMPT];
@@ -172,7 +201,7 @@ template <class F> INLINE void move_rows (const rows_state &s, const float *logi
     } else {
       part m = said(r, w);
       i32 id = m.b.id < vocab ? m.b.id : 0;
-      float p = logits[(size_t)r * (size_t)vocab + (size_t)id] - (m.top + logf(m.sum));
+      float x = logits ? logits[(size_t)r * (size_t)vocab + (size_t)id] : m.b.value, p = x - (m.top + logf(m.sum));
       if (w.lane != 0) continue;
       over = take(s, r, next, id, p);
     }
@@ -185,6 +214,12 @@ template <class F> INLINE void move_rows (const rows_state &s, const float *logi
   tell(s, words, records, rows, next, open == 0);
 }
 
+/* Parts begin at multiples of eight. */
+INLINE i32 begin_of (i32 part, i32 parts, i32 vocab) {
+  i32 at = (i32)((i64)((vocab + 7) / 8) * part / parts) * 8;
+  return at < vocab ? at : vocab;
+}
+
 WAITS KERNEL void choose (const float *logits, const float *scores, EARLY i32 *control, i32 *token, i32 *finished,
                           i32 *history, float *sums, float *found, i32 *ids, u64 *words, i32 rows, i32 vocab, i32 parts,
                           i32 room, i32 records) {
@@ -193,18 +228,20 @@ WAITS KERNEL void choose (const float *logits, const float *scores, EARLY i32 *c
   release_next();
   wait_previous();
   rows_state s = {control, token, finished, history, sums, room};
+  const float *read = scores || banned ? logits : nullptr;
   if (open == 0) return;
   for (i32 i = mine.first; i < mine.last; i++) {
     size_t row = (size_t)(i / parts) * (size_t)vocab;
-    i32 first = (i32)((i64)vocab * (i % parts) / parts), last = (i32)((i64)vocab * (i % parts + 1) / parts);
+    i32 first = begin_of(i % parts, parts, vocab), last = begin_of(i % parts + 1, parts, vocab);
     row_scores r = {(scores ? scores : logits) + row, vocab, 1.0f, control + ENDS, banned};
     part p = look_at(r, logits + row, first, last);
-    if (rows * parts == 1) return move_rows(s, logits, [&] (i32, const walk &) { return p; }, words, rows, vocab, records);
+    if (rows * parts == 1)
+      return move_rows(s, read, [&] (i32, const walk &) { return p; }, words, rows, vocab, records);
     keep_part(found, ids, i, p);
   }
   if (rows * parts == 1 || !last_block((u32 *)control + ARRIVED)) return;
   auto said = [&] (i32 r, const walk &w) { return merged(found + r * parts * 3, ids + r * parts, parts, w); };
-  move_rows(s, logits, said, words, rows, vocab, records);
+  move_rows(s, read, said, words, rows, vocab, records);
 }
 
 /* ---- drawing */

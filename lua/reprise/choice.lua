@@ -122,6 +122,12 @@ local function adjusted(logits, state, rows, vocab)
   return scores
 end
 
+-- Threads for so many logits: eight each.
+local function choose_block(device, count)
+  if not is_gpu(device) then return launch.ALONE end
+  return math.max(32, math.min(256, launch.ceil(count, 256) * 32))
+end
+
 --- The next token of each row: drawn where the state has seeds, else the one of largest score.
 ---@param logits reprise.Tensor f32 {rows, vocab}
 ---@param state reprise.ChoiceState
@@ -130,7 +136,7 @@ function m.advance(logits, state)
   check_shape("advance", "logits", logits, "f32", { rows, vocab })
   check_shape("advance", "token", state.token, "i32", { rows })
   local device, draws = state.device, state.seeds ~= nil
-  local parts = draws and 1 or math.max(1, math.min(64, vocab // PART))
+  local parts = draws and 1 or math.min(64, launch.ceil(vocab, PART))
   local scores = state.adjusts and adjusted(logits, state, rows, vocab) or false
   local found, ids = core.empty({ rows, parts, 3 }, "f32", device), core.empty({ rows, parts }, "i32", device)
   local words, records = state.signal.words, state.signal.records
@@ -142,7 +148,7 @@ function m.advance(logits, state)
     }
   end
   kernel(device, "choose") {
-    grid = grid(device, rows * parts), block = is_gpu(device) and 256 or launch.ALONE,
+    grid = grid(device, rows * parts), block = choose_block(device, launch.ceil(vocab, parts)),
     logits, scores, state.control, state.token, state.finished, state.history, state.sums, found, ids,
     words, rows, vocab, parts, state.room, records,
   }
