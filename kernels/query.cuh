@@ -80,9 +80,13 @@ INLINE float dot_of (float8 q, float8 key) {
 
 struct tally { float most, sum; float8 y; }; /* most: the block's so far; sum, y: of a lane's keys */
 
-/* f(i) for the block's warps, eight by eight: their loads are on their way together. */
+/* f(i) for the block's warps; of eight, all loads are on their way together. */
 template <class F> INLINE void each_warp (F f) {
-  ROLLED for (u32 base = 0; base < WARPS; base += 8) UNROLL for (u32 i = base; i < base + 8; i++) f(i < WARPS ? i : 0, i < WARPS);
+  if (WARPS == 8) {
+    UNROLL for (u32 i = 0; i < 8; i++) f(i);
+  } else {
+    ROLLED for (u32 i = 0; i < WARPS; i++) f(i);
+  }
 }
 
 /* The largest of the block's, of what is the same in the lanes of a key, by one barrier: the scratch alternates. */
@@ -91,7 +95,7 @@ template <int G> INLINE float block_most (float x, i32 turn) {
   UNROLL for (int m = G; m < LANES; m *= 2) x = fmaxf(x, __shfl_xor_sync(~0u, x, m));
   if (LANE == 0) part[turn & 1][WARP] = x;
   barrier();
-  each_warp([&] (u32 i, bool) { x = fmaxf(x, part[turn & 1][i]); });
+  each_warp([&] (u32 i) { x = fmaxf(x, part[turn & 1][i]); });
   return x;
 }
 
@@ -124,9 +128,9 @@ template <int G> INLINE void put_together (float *y, tally t, i32 size) {
   barrier();
   ROLLED for (i32 d = (i32)THREAD; d < size; d += (i32)THREADS) {
     float all = 0, v = 0;
-    each_warp([&] (u32 i, bool there) {
-      all += there ? sum[i] : 0.0f;
-      v += there ? part[(i * 8 + d % 8) * G + d / 8] : 0.0f;
+    each_warp([&] (u32 i) {
+      all += sum[i];
+      v += part[(i * 8 + d % 8) * G + d / 8];
     });
     y[d] = v / all;
   }
