@@ -140,10 +140,14 @@ INLINE void merge_parts (const place &p, const inputs &in, i32 b) {
   }
 }
 
-/* The lists as they were, and the constants of the rows. */
-INLINE void read_source (const place &p, const inputs &in, const float *scores, const i32 *lists) {
+/* The lists as they were: what only this kernel writes, so that the first may be read before the wait. */
+INLINE void read_lists (const place &p, const inputs &in, const float *scores, const i32 *lists) {
   FOR_THREADS(i, 2 * in.beams) p.scores[i] = scores[p.source * 2 * in.beams + i];
   FOR_THREADS(i, LISTS * in.beams) p.lists[i] = lists[p.source * LISTS * in.beams + i];
+}
+
+/* The constants of the rows; the lists are there from then on. */
+INLINE void read_rows (const place &p, const inputs &in) {
   ROLLED for (i32 b = (i32)WARP; in.parts > 1 && b < in.beams; b += (i32)WARPS) merge_parts(p, in, b);
   barrier();
 }
@@ -295,7 +299,7 @@ INLINE bool stays_open (const place &p, const inputs &in) {
 }
 
 INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *lists, i32 *open, const memory_of &m) {
-  read_source(p, in, scores, lists);
+  read_rows(p, in);
   find_candidates(p, in);
   judge(p, in);
   choose_best(p.run, in.k, in.beams, p.next);
@@ -331,9 +335,9 @@ INLINE void finish_step (i32 *control, const i32 *open, i32 sources, u64 *words)
 }
 
 WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, const float *sums, const float *seen,
-                          EARLY const float *factor, const i32 *ends, EARLY i32 *control, float *scores, i32 *lists, i32 *open,
-                          i32 *token, i32 *tokens, u8 *parents, u8 *origin, u64 *words, i32 sources, i32 beams, i32 room,
-                          i32 vocab, i32 parts, i32 k, i32 tile) {
+                          EARLY const float *factor, const i32 *ends, EARLY i32 *control, EARLY float *scores,
+                          EARLY i32 *lists, EARLY i32 *open, i32 *token, i32 *tokens, u8 *parents, u8 *origin, u64 *words,
+                          i32 sources, i32 beams, i32 room, i32 vocab, i32 parts, i32 k, i32 tile) {
   DYNAMIC(float, memory);
   inputs in = {keys, most, sums, seen, factor, ids, ends, tokens, origin, beams, room, vocab, parts, k};
   memory_of m = {token, tokens, parents, origin};
@@ -341,12 +345,22 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
   span mine = share(sources);
   release_next();
   i32 done = control[DONE];
+  bool is_open = false;
   read_control(in, control);
+  p.source = mine.first;
+  if (p.source < mine.last) {
+    read_lists(p, in, scores, lists);
+    is_open = open[p.source];
+  }
   wait_previous();
   if (done) return;
-  ROLLED for (p.source = mine.first; p.source < mine.last; p.source++) {
+  ROLLED for (; p.source < mine.last; p.source++) {
+    if (p.source > mine.first) {
+      read_lists(p, in, scores, lists);
+      is_open = open[p.source];
+    }
     if (in.position + 1 < in.prompt) read_on(p.source, in, m);
-    else if (open[p.source]) move_source(p, in, scores, lists, open, m);
+    else if (is_open) move_source(p, in, scores, lists, open, m);
   }
   if (BLOCKS == 1 || last_block((u32 *)control + ARRIVED)) finish_step(control, open, sources, words);
 }

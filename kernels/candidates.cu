@@ -44,16 +44,18 @@ INLINE void read_part (part_of &p, i32 packed) {
   p.sum = block_sum(sum);
 }
 
+struct limits { i32 ngram, length, banned; float penalty; }; /* banned: how many end ids come too soon */
+
 /* Takes out the ids that options forbid. */
-INLINE void forbid (const part_of &p, const row_of &row, const i32 *control, const i32 *ends) {
-  i32 n = control[NGRAM], length = control[POSITION] + 1;
+INLINE void forbid (const part_of &p, const row_of &row, const limits &l, const i32 *ends) {
+  i32 n = l.ngram, length = l.length;
   FOR_THREADS(i, n > 0 ? length - n + 1 : 0) {
     i32 same = 0;
     while (same < n - 1 && token_at(row, i + same) == token_at(row, length - n + 1 + same)) same++;
     i32 at = token_at(row, i + n - 1) - p.first;
     if (same == n - 1 && 0 <= at && at < p.count) p.key[at] = -INF;
   }
-  FOR_THREADS(e, length < control[SHORTEST] ? control[END_COUNT] : 0) {
+  FOR_THREADS(e, l.banned) {
     i32 at = ends[e] - p.first;
     if (0 <= at && at < p.count) p.key[at] = -INF;
   }
@@ -104,27 +106,29 @@ INLINE void write_best (const part_of &p, i32 k, const top_space &space, float *
 }
 
 WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float *most, float *sums, float *seen,
-                              EARLY const i32 *control, const float *scores, const i32 *open, const i32 *tokens,
-                              const u8 *origin, const float *factor, const i32 *ends, i32 rows, i32 beams, i32 room,
-                              i32 vocab, i32 width, i32 first, i32 part, i32 k) {
+                              EARLY const i32 *control, EARLY const float *scores, EARLY const i32 *open,
+                              const i32 *tokens, const u8 *origin, EARLY const float *factor, const i32 *ends, i32 rows,
+                              i32 beams, i32 room, i32 vocab, i32 width, i32 first, i32 part, i32 k) {
   DYNAMIC(float, key);
   top_space space = {key + 2 * part, key + part, (i32 *)(key + 2 * part + ((part / 8 + 7) & ~7))};
   i32 here = (width + part - 1) / part, parts = (vocab + part - 1) / part, packed = packable(logits, width);
   span mine = share(rows * here);
   release_next();
   i32 done = control[DONE], length = control[POSITION] + 1, prompt = control[PROMPT];
+  limits l = {control[NGRAM], length, length < control[SHORTEST] ? control[END_COUNT] : 0, factor[0]};
+  bool first_open = open[mine.first / here / beams < rows / beams ? mine.first / here / beams : 0];
   wait_previous();
   if (done || length < prompt) return;
   ROLLED for (i32 item = mine.first; item < mine.last; item++) {
     i32 row = item / here, from = item % here * part;
-    if (!open[row / beams]) continue;
+    if (!(item == mine.first ? first_open : open[row / beams])) continue;
     row_of r = row_at(tokens, origin, row, beams, room);
     i32 count = width - from < part ? width - from : part;
     part_of p = {key, logits + (size_t)row * (size_t)width + from, first + from, count, (count + 7) & ~7, 0, 0};
     read_part(p, packed);
-    forbid(p, r, control, ends);
-    if (parts == 1) finish_scores(p, r, length, factor[0], scores[running_score(row, beams)]);
-    else if (factor[0] != 1) set_seen_apart(p, r, length, seen + (size_t)row * (size_t)room);
+    forbid(p, r, l, ends);
+    if (parts == 1) finish_scores(p, r, length, l.penalty, scores[running_score(row, beams)]);
+    else if (l.penalty != 1) set_seen_apart(p, r, length, seen + (size_t)row * (size_t)room);
     barrier();
     size_t at = (size_t)row * (size_t)parts + (size_t)(p.first / part);
     if (THREAD == 0) {

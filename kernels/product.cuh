@@ -53,6 +53,12 @@ INLINE float norm_of (float squares, float part, float eps) { return rsqrtf(squa
 /* The C rows of weights behind the columns of y from j on; past the end the last column again. With a gate the first
  * half are rows of w, the second half the same rows of the gate. */
 template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w) {
+  i32 of = j < t.m ? 0 : j < 2 * t.m ? 1 : 2, row = j - of * t.m;
+  if (!GATED && row + C <= t.m && j + C <= t.columns) { /* neighbours */
+    const W *first = (of == 0 ? t.w[0] : of == 1 ? t.w[1] : t.w[2]) + (size_t)row * (size_t)t.n;
+    UNROLL for (int c = 0; c < C; c++) w[c] = first + (size_t)c * (size_t)t.n;
+    return;
+  }
   UNROLL for (int c = 0; c < C; c++) {
     i32 column = j + (GATED ? c % (C / 2) : c);
     if (column >= t.columns) column = t.columns - 1;

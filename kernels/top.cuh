@@ -1,9 +1,10 @@
 /*
  * top.cuh - the best k of many numbers in shared memory, in order; for kernel files, after prelude.cuh.
  *
- * The k-th largest among the maxima of packs of eight is a bound: at least k numbers reach it, and few others do. Those
- * that do are listed, and each finds its rank by counting the better ones. Of equal numbers the one with the lower name
- * is better, so the result does not depend on the block nor on the order in which the list was filled.
+ * The k-th largest among the maxima of packs of eight is a bound: at least k numbers reach it, and few others do (a GPU
+ * takes one near it, which is found sooner). Those that do are listed, and each finds its rank by counting the better ones.
+ * Of equal numbers the one with the lower name is better, so the result does not depend on the block, the bound, nor on the
+ * order in which the list was filled.
  */
 #ifndef RP_TOP
 #define RP_TOP
@@ -69,14 +70,47 @@ INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
 /* for i from 0 to n - 1, shared out among the threads of the block */
 #define FOR_THREADS(i, n) ROLLED for (i32 i = (i32)THREAD; i < (n); i += (i32)THREADS)
 
-/* The k-th largest of most[0 .. n-1], n a multiple of eight, if it is more than -INF, which *edge was. */
-INLINE void rp_edge (const float *most, i32 n, i32 k, float *edge) {
+#ifdef REPRISE_GPU
+
+/* A bound that at least k of most[0 .. n-1] reach, n a multiple of eight, if it is more than -INF. Looked for in groups: the
+ * largest of the groups' k-th, and the smallest of their k / groups-th. */
+INLINE float rp_bound (const float *most, i32 n, i32 k) {
+  SHARED(float, least, 32);
+  SHARED(float, alone, 32);
+  i32 size = 32 * ((k + 31) / 32);
+  if (n > size * 32) size = (n / 32 + 31) & ~31;
+  i32 groups = (n + size - 1) / size, each = (k + groups - 1) / groups;
+  FOR_THREADS(g, groups) least[g] = alone[g] = -INF;
+  barrier();
   FOR_THREADS(j, n) {
+    i32 above = 0, equal = 0, g = j / size, here = n - g * size < size ? n - g * size : size;
+    count_above(most + g * size, here, most[j], &above, &equal);
+    if (above < each && each <= above + equal) least[g] = most[j];
+    if (above < k && k <= above + equal) alone[g] = most[j];
+  }
+  barrier();
+  float all = INF, some = -INF;
+  ROLLED for (i32 g = 0; g < groups; g++) {
+    all = fminf(all, least[g]);
+    some = fmaxf(some, alone[g]);
+  }
+  return fmaxf(all, some);
+}
+
+#else
+
+/* The k-th largest of most[0 .. n-1], n a multiple of eight, if it is more than -INF. */
+INLINE float rp_bound (const float *most, i32 n, i32 k) {
+  float edge = -INF;
+  for (i32 j = 0; j < n; j++) {
     i32 above = 0, equal = 0;
     count_above(most, n, most[j], &above, &equal);
-    if (above < k && k <= above + equal) *edge = most[j];
+    if (above < k && k <= above + equal) edge = most[j];
   }
+  return edge;
 }
+
+#endif
 
 /* Lists what reaches the bound, with its keys, filled up to a multiple of eight with -INF; returns how many. */
 INLINE i32 rp_list (const float *key, i32 packs, float bound, const top_space &space) {
@@ -104,14 +138,10 @@ INLINE i32 rp_list (const float *key, i32 packs, float bound, const top_space &s
  * block; what take wrote is, at the end. */
 template <class rp_name, class rp_take>
 INLINE i32 top (const float *key, i32 n, i32 k, const top_space &space, rp_name name, rp_take take) {
-  SHARED(float, edge, 1);
   i32 packs = n / 8, padded = (packs + 7) & ~7;
   FOR_THREADS(j, padded) space.most[j] = j < packs ? most8(load8(key + j * 8)) : -INF;
-  if (THREAD == 0) *edge = -INF;
   barrier();
-  if (packs > k) rp_edge(space.most, padded, k, edge);
-  barrier();
-  i32 count = rp_list(key, packs, *edge, space);
+  i32 count = rp_list(key, packs, packs > k ? rp_bound(space.most, padded, k) : -INF, space);
   FOR_THREADS(s, count) {
     i32 rank = 0, equal = 0, mine = space.list[s];
     count_above(space.listed, (count + 7) & ~7, space.listed[s], &rank, &equal);

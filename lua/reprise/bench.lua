@@ -117,7 +117,7 @@ end
 ---@return reprise.T5
 function m.variant(model, capture)
   return setmetatable({
-    capture = capture, idle = {}, states = setmetatable({}, { __mode = "k" }),
+    capture = capture, settles = true, idle = {}, states = setmetatable({}, { __mode = "k" }),
     count = { captured = 0, capturing = 0, steps = 0, stepping = 0, encoding = 0 },
   }, { __index = model })
 end

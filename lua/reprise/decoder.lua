@@ -174,6 +174,7 @@ function m.encode(model, state, lists)
     local hidden, lengths = model:hidden(padded(lists, state.size.sources), state.size.source)
     model:cross(hidden, lengths, state)
   end)
+  if model.settles then model.device:synchronize() end -- what is measured of steps is then theirs alone
   model.count.encoding = model.count.encoding + core.clock() - begun
 end
 
