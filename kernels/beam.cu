@@ -54,12 +54,14 @@ WAITS KERNEL void begin (float *scores, i32 *lists, i32 *open, i32 *token, i32 *
 /* ---- the table of origins ---- */
 
 /* Rows row .. row + beams - 1 of origin take over positions 0 .. count-1 of their parents; a parent out of range gives
- * 255, which attention answers with nan. A thread takes a position of all rows. */
-template <int MOST, class P> INLINE void take_over (u8 *origin, P parent, i32 row, i32 beams, i32 room, i32 count) {
+ * 255, which attention answers with nan. A thread takes a position of all rows. was: the rows as they are, or a copy,
+ * `step` apart. */
+template <int MOST, class P> INLINE void take_over (u8 *origin, const u8 *was, i32 step, P parent, i32 row, i32 beams,
+                                                    i32 room, i32 count) {
   u8 old[MOST];
   u8 *rows = origin + (size_t)row * (size_t)room;
   FOR_THREADS(p, count) {
-    ROLLED_BY("unroll 4") for (i32 b = 0; b < beams; b++) old[b] = rows[(size_t)b * (size_t)room + (size_t)p];
+    ROLLED_BY("unroll 4") for (i32 b = 0; b < beams; b++) old[b] = was[(size_t)b * (size_t)step + (size_t)p];
     ROLLED for (i32 b = 0; b < beams; b++) {
       i32 from = parent(b);
       rows[(size_t)b * (size_t)room + (size_t)p] = 0 <= from && from < beams ? old[from] : (u8)255;
@@ -75,7 +77,8 @@ WAITS KERNEL void follow (u8 *origin, const i32 *position, const i32 *parents, i
   i32 at = *position;
   ROLLED for (i32 source = mine.first; source < mine.last && 0 <= at && at < room; source++) {
     const i32 *parent = parents + source * beams;
-    take_over<255>(origin, [&] (i32 b) { return parent[b]; }, source * beams, beams, room, at);
+    take_over<255>(origin, origin + (size_t)(source * beams) * (size_t)room, room, [&] (i32 b) { return parent[b]; },
+                   source * beams, beams, room, at);
     FOR_THREADS(b, beams)
       origin[(size_t)(source * beams + b) * (size_t)room + (size_t)at] = (u8)b;
   }
@@ -265,11 +268,14 @@ INLINE void write_place (const place &p, const inputs &in, i32 r, float *scores,
   list[TOKEN * beams] = c < 0 ? p.lists[TOKEN * beams + i] : p.id[c];
 }
 
-struct memory_of { i32 *token, *tokens; u8 *parents, *origin; }; /* what beams leave behind */
+struct memory_of { i32 *token, *tokens; u8 *parents, *origin; const u8 *was; }; /* what beams leave behind; was: see below */
+
+enum { KEPT = LANES == 1 ? 1 : 2048 }; /* bytes of the first source's origins that are read before the wait */
 
 INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
   i32 beams = in.beams, at = in.position, first = p.source * beams;
-  take_over<16>(m.origin, [&] (i32 b) { return p.beam[p.next[b]]; }, first, beams, in.room, at + 1);
+  take_over<16>(m.origin, m.was ? m.was : m.origin + (size_t)first * (size_t)in.room, m.was ? at + 1 : in.room,
+                [&] (i32 b) { return p.beam[p.next[b]]; }, first, beams, in.room, at + 1);
   FOR_THREADS(b, beams) {
     size_t next = (size_t)(first + b) * (size_t)in.room + (size_t)at + 1;
     i32 id = p.id[p.next[b]];
@@ -314,6 +320,18 @@ INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *l
 
 /* ---- the whole step ---- */
 
+/* Copies what the rows of a source have seen, if that is little. */
+INLINE bool keep_origins (const inputs &in, i32 source, u8 *was) {
+  i32 each = in.position + 1;
+  if (each <= 0 || each > in.room || in.beams * each > KEPT) return false;
+  const u8 *rows = in.origin + (size_t)(source * in.beams) * (size_t)in.room;
+  FOR_THREADS(i, in.beams * each) {
+    u32 b = (u32)i / (u32)each;
+    was[i] = rows[(size_t)b * (size_t)in.room + (size_t)((u32)i - b * (u32)each)];
+  }
+  return true;
+}
+
 /* While a prompt is read: its next token, for every row of a source. */
 INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
   FOR_THREADS(b, in.beams) {
@@ -336,11 +354,12 @@ INLINE void finish_step (i32 *control, const i32 *open, i32 sources, u64 *words)
 
 WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, const float *sums, const float *seen,
                           EARLY const float *factor, const i32 *ends, EARLY i32 *control, EARLY float *scores,
-                          EARLY i32 *lists, EARLY i32 *open, i32 *token, i32 *tokens, u8 *parents, u8 *origin, u64 *words,
+                          EARLY i32 *lists, EARLY i32 *open, i32 *token, i32 *tokens, u8 *parents, EARLY u8 *origin, u64 *words,
                           i32 sources, i32 beams, i32 room, i32 vocab, i32 parts, i32 k, i32 tile) {
   DYNAMIC(float, memory);
   inputs in = {keys, most, sums, seen, factor, ids, ends, tokens, origin, beams, room, vocab, parts, k};
-  memory_of m = {token, tokens, parents, origin};
+  SHARED(u8, was, KEPT);
+  memory_of m = {token, tokens, parents, origin, nullptr};
   place p = place_at(memory, tile, k, beams);
   span mine = share(sources);
   release_next();
@@ -351,6 +370,7 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
   if (p.source < mine.last) {
     read_lists(p, in, scores, lists);
     is_open = open[p.source];
+    if (keep_origins(in, p.source, was)) m.was = was;
   }
   wait_previous();
   if (done) return;
@@ -358,6 +378,7 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
     if (p.source > mine.first) {
       read_lists(p, in, scores, lists);
       is_open = open[p.source];
+      m.was = nullptr;
     }
     if (in.position + 1 < in.prompt) read_on(p.source, in, m);
     else if (is_open) move_source(p, in, scores, lists, open, m);

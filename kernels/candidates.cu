@@ -27,6 +27,20 @@ struct part_of { /* one part of one row, in shared memory */
 
 INLINE float score_of (const part_of &p, float x, float log_sum) { return (x - p.most) - log_sum; }
 
+/* The part's most and sum, of what each thread has of it; the keys are visible from then on. */
+INLINE void add_up (part_of &p, float most, float sum) {
+  SHARED(float, tops, 32);
+  SHARED(float, sums, 32);
+  float top = warp_max(most);
+  sum = warp_sum(most > -INF ? sum * expf(most - top) : 0.0f);
+  if (LANE == 0) tops[WARP] = top, sums[WARP] = sum;
+  barrier();
+  p.most = -INF, p.sum = 0;
+  ROLLED for (i32 i = 0; i < (i32)WARPS; i++) p.most = tops[i] > p.most ? tops[i] : p.most;
+  ROLLED for (i32 i = 0; i < (i32)WARPS; i++) p.sum += tops[i] > -INF ? sums[i] * expf(tops[i] - p.most) : 0.0f;
+  if (p.most == -INF) p.most = 0;
+}
+
 /* Fills key, most and sum; nan counts as -INF. */
 INLINE void read_part (part_of &p, i32 packed) {
   float most = -INF, sum = 0;
@@ -37,11 +51,9 @@ INLINE void read_part (part_of &p, i32 packed) {
     float here = most8(load8(p.key + i));
     most = here > most ? here : most;
   }
-  p.most = block_max(most);
-  if (p.most == -INF) p.most = 0;
-  ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
-    sum += sum8(exp8(sub8(load8(p.key + i), splat8(p.most))));
-  p.sum = block_sum(sum);
+  ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded && most > -INF; i += (i32)THREADS * 8)
+    sum += sum8(exp8(sub8(load8(p.key + i), splat8(most))));
+  add_up(p, most, sum);
 }
 
 struct limits { i32 ngram, length, banned; float penalty; }; /* banned: how many end ids come too soon */
@@ -59,7 +71,7 @@ INLINE void forbid (const part_of &p, const row_of &row, const limits &l, const 
     i32 at = ends[e] - p.first;
     if (0 <= at && at < p.count) p.key[at] = -INF;
   }
-  barrier();
+  if (n > 0 || l.banned > 0) barrier();
 }
 
 /* Several threads may write the same for an id that the row holds more than once. */
@@ -129,7 +141,7 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
     forbid(p, r, l, ends);
     if (parts == 1) finish_scores(p, r, length, l.penalty, scores[running_score(row, beams)]);
     else if (l.penalty != 1) set_seen_apart(p, r, length, seen + (size_t)row * (size_t)room);
-    barrier();
+    if (parts == 1 || l.penalty != 1) barrier();
     size_t at = (size_t)row * (size_t)parts + (size_t)(p.first / part);
     if (THREAD == 0) {
       most[at] = p.sum > 0 ? p.most : -INF;

@@ -10,7 +10,7 @@ local m = {}
 local check_shape, rows_of, grid, is_gpu = launch.check_shape, launch.rows_of, launch.grid, launch.is_gpu
 
 local CONTROL = 15 -- words of `control` before the end ids, as in sample.cu
-local PART = 2048 -- logits of a row that a block takes
+local function part_of(device) return is_gpu(device) and 1024 or 2048 end -- logits of a row that a block takes
 local RECORDS = 128 -- of the ring, which a stream reads as it fills
 
 local function kernel(device, name) return launch.kernel(device, "sample.cu", name) end
@@ -125,7 +125,7 @@ end
 -- Threads for so many logits: eight each.
 local function choose_block(device, count)
   if not is_gpu(device) then return launch.ALONE end
-  return math.max(32, math.min(256, launch.ceil(count, 256) * 32))
+  return math.max(32, math.min(128, launch.ceil(count, 256) * 32))
 end
 
 --- The next token of each row: drawn where the state has seeds, else the one of largest score.
@@ -136,7 +136,7 @@ function m.advance(logits, state)
   check_shape("advance", "logits", logits, "f32", { rows, vocab })
   check_shape("advance", "token", state.token, "i32", { rows })
   local device, draws = state.device, state.seeds ~= nil
-  local parts = draws and 1 or math.min(64, launch.ceil(vocab, PART))
+  local parts = draws and 1 or math.min(64, launch.ceil(vocab, part_of(device)))
   local scores = state.adjusts and adjusted(logits, state, rows, vocab) or false
   local found, ids = core.empty({ rows, parts, 3 }, "f32", device), core.empty({ rows, parts }, "i32", device)
   local words, records = state.signal.words, state.signal.records
