@@ -119,6 +119,19 @@ function m.compiler()
   return compiler or nil
 end
 
+--- A setting of the build, as CMake keeps it; nil in an installed program.
+---@param name string
+---@return string?
+function m.setting(name)
+  local file = io.open(core.home() .. "/CMakeCache.txt")
+  local text = file and file:read "a" or ""
+  if file then file:close() end
+  return text:match("\n" .. name .. ":%w+=([^\n]*)")
+end
+
+--- Does the program watch itself with sanitizers?
+function m.sanitized() return (m.setting "REPRISE_SANITIZE" or "OFF") ~= "OFF" end
+
 --- Marks the test that runs as pending where kernels of one's own do not compile for the device.
 ---@param device string
 function m.needs_compiler(device)

@@ -5,16 +5,9 @@ local core = require "reprise.core"
 describe("a host program", function()
   local build = core.home()
 
-  local function setting(name)
-    local file = io.open(build .. "/CMakeCache.txt")
-    local text = file and file:read "a" or ""
-    if file then file:close() end
-    return text:match("\n" .. name .. ":%w+=([^\n]*)")
-  end
-
   local function needs()
     if not io.open(build .. "/libreprise.so") then helper.pending "there is no libreprise.so beside the program" end
-    if (setting "REPRISE_SANITIZE" or "OFF") ~= "OFF" then
+    if helper.sanitized() then
       helper.pending "a build with sanitizers: a host program would need them too"
     end
   end
@@ -25,7 +18,8 @@ describe("a host program", function()
       local program = helper.tmp() .. "/host"
       local code, _, err = helper.run(("%s -std=c11 -Wall -Wextra -Wconversion -Wshadow -Werror -I%s -Iruntime "
         .. "spec/support/host.c -o %s -rdynamic -Wl,--whole-archive %s -Wl,--no-whole-archive -L%s -lreprise -lm -ldl "
-        .. "-Wl,-rpath,%s"):format(setting "CMAKE_C_COMPILER", setting "LUA_INCLUDE", program, setting "LUA_ARCHIVE", build, build))
+        .. "-Wl,-rpath,%s"):format(helper.setting "CMAKE_C_COMPILER", helper.setting "LUA_INCLUDE", program,
+          helper.setting "LUA_ARCHIVE", build, build))
       assert.equal("", err)
       assert.equal(0, code)
       local expected = [[

@@ -109,7 +109,7 @@ describe("Ctrl-C at the prompt stops", function()
     helper.needs_compiler "cpu"
     local setup = [=[
       many = require "reprise".compile { source = [[
-      __global__ void many(long long *y, long long n) {
+      __global__ void many(unsigned long long *y, long long n) {
         for (long long i = 0; i < n; i++) y[blockIdx.x] = y[blockIdx.x] * 3 + i;
       }]] }.many
       z = require "reprise".zeros({ 60000 }, "i64")]=]
