@@ -1,7 +1,6 @@
 -- __global__ kernels on the CPU device: how the threads of a block take turns, what is refused, how failures are told.
 -- What such kernels compute is spec/kernels/cuda_style_spec.lua's.
 local rp = require "reprise"
-local core = require "reprise.core"
 local helper = require "spec.helper"
 local kernels = require "spec.support.kernels"
 
