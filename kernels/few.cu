@@ -165,18 +165,24 @@ template <int N> INLINE float factor_of (const task &t, ready_rows &x) {
 
 enum { STEPS = SLICE / STEP };
 
-struct once { asked8<W> pack[STEPS * C]; asked8<float> gamma[STEPS]; const float *x[ROWS]; bool there[STEPS]; };
+/* SLICES that a warp has: one, or two where rows are longer. */
+template <int SLICES> struct once {
+  asked8<W> pack[SLICES * STEPS * C];
+  asked8<float> gamma[SLICES * STEPS];
+  const float *x[ROWS];
+  bool there[SLICES * STEPS];
+};
 
-template <bool GATED> INLINE void begin (once &o, const task &t, const team &m, i32 unit, bool mine) {
+template <bool GATED, int SLICES> INLINE void begin (once<SLICES> &o, const task &t, const team &m, i32 unit, bool mine) {
   const W *w[C];
   pick<C, GATED>(t, unit * wide<GATED>(), w);
-  UNROLL for (int i = 0; i < STEPS; i++) {
+  UNROLL for (int i = 0; i < SLICES * STEPS; i++) {
     i32 k = m.sub * SLICE + i * STEP + (i32)LANE * 8;
     o.there[i] = mine && k < t.n;
-    UNROLL for (int c = 0; c < C; c++) o.pack[c * STEPS + i] = {};
+    UNROLL for (int c = 0; c < C; c++) o.pack[i * C + c] = {};
     o.gamma[i] = {};
     if (!o.there[i]) continue;
-    UNROLL for (int c = 0; c < C; c++) o.pack[c * STEPS + i] = ask8(w[c] + k);
+    UNROLL for (int c = 0; c < C; c++) o.pack[i * C + c] = ask8(w[c] + k);
     if (t.gamma) o.gamma[i] = ask8(t.gamma + k);
   }
   UNROLL for (int r = 0; r < ROWS; r++) {
@@ -185,15 +191,16 @@ template <bool GATED> INLINE void begin (once &o, const task &t, const team &m, 
   }
 }
 
-/* p += x . packs, q += x . x; x is multiplied with gamma in between, if there is one. */
-template <bool NORM> INLINE void multiply (const once &o, float8 (*x)[ROWS], partial *p, partial *q) {
-  UNROLL for (int i = 0; i < STEPS; i++) {
+/* A slice, from step `first` on: p += x . packs, q += x . x; x is multiplied with gamma in between, if there is one. */
+template <bool NORM, int SLICES> INLINE void multiply (const once<SLICES> &o, int first, float8 (*x)[ROWS], partial *p,
+                                                       partial *q) {
+  UNROLL for (int i = first; i < first + STEPS; i++) {
     if (NORM) UNROLL for (int r = 0; r < ROWS; r++) {
       q[r] = dot8(x[i][r], x[i][r], q[r]);
       x[i][r] = mul8(x[i][r], widen8(o.gamma[i]));
     }
     UNROLL for (int c = 0; c < C; c++) {
-      float8 w = widen8(o.pack[c * STEPS + i]);
+      float8 w = widen8(o.pack[i * C + c]);
       UNROLL for (int r = 0; r < ROWS; r++) p[c * P + r] = dot8(x[i][r], w, p[c * P + r]);
     }
   }
@@ -210,20 +217,34 @@ INLINE float add_slices (const task &t, const team &m, float sum, float *kept) {
   return sum;
 }
 
-template <bool GATED, bool NORM, class F> INLINE void finish_once (const task &t, const team &m, const once &o, bool mine,
-                                                                   float *kept, F &to) {
+/* The one sum that this lane holds, and the gate's. */
+template <bool GATED, bool NORM, int SLICES> INLINE void add_once (const once<SLICES> &o, float8 (*x)[ROWS], float *sum,
+                                                                   float *gate, partial *q) {
   enum { N = P * wide<GATED>() };
-  float8 x[STEPS][ROWS];
-  UNROLL for (int i = 0; i < STEPS; i++) UNROLL for (int r = 0; r < ROWS; r++)
+  UNROLL for (int s = 0; s < SLICES; s++) {
+    partial p[P * C];
+    float part, half = 0;
+    none_of<P * C>(p);
+    multiply<NORM>(o, s * STEPS, x, p, q);
+    totals<N>(p, &part);
+    if (GATED) totals<N>(p + P * C - N, &half);
+    *sum = s ? *sum + part : part;
+    *gate = s ? *gate + half : half;
+  }
+}
+
+template <bool GATED, bool NORM, int SLICES, class F> INLINE void finish_once (const task &t, const team &m,
+                                                                               const once<SLICES> &o, bool mine,
+                                                                               float *kept, F &to) {
+  enum { N = P * wide<GATED>() };
+  float8 x[SLICES * STEPS][ROWS];
+  UNROLL for (int i = 0; i < SLICES * STEPS; i++) UNROLL for (int r = 0; r < ROWS; r++)
     x[i][r] = o.there[i] ? load8(o.x[r] + i * STEP) : splat8(0);
   fetch(t, to);
-  partial p[P * C], q[P];
-  float sum, gate = 0, factor = 1;
-  none_of<P * C>(p);
+  partial q[P];
+  float sum, gate, factor = 1;
   none_of<P>(q);
-  multiply<NORM>(o, x, p, q);
-  totals<N>(p, &sum);
-  if (GATED) totals<N>(p + P * C - N, &gate);
+  add_once<GATED, NORM>(o, x, &sum, &gate, q);
   if (NORM) {
     float squares;
     totals<P>(q, &squares);
@@ -233,9 +254,10 @@ template <bool GATED, bool NORM, class F> INLINE void finish_once (const task &t
   if (m.sub == 0 && mine) take(t, to, sum * factor, gate * factor);
 }
 
-template <bool GATED, class F> INLINE void few_once (const task &t, const team &m, span mine, float *kept, F &to) {
+template <bool GATED, int SLICES, class F> INLINE void few_once (const task &t, const team &m, span mine, float *kept,
+                                                                 F &to) {
   i32 u = mine.first + (i32)WARP / m.split;
-  once o;
+  once<SLICES> o;
   begin<GATED>(o, t, m, u, u < mine.last);
   aim(t, to, u * wide<GATED>());
   wait_asked();
@@ -254,7 +276,7 @@ template <bool GATED, class F> INLINE void few (const task &t, i32 split, F &to)
   i32 units = (t.columns + WIDE - 1) / WIDE;
   span mine = share(units);
   team m = team_of(split);
-  if (m.split * SLICE >= t.n && units <= (i32)BLOCKS * m.each) return few_once<GATED>(t, m, mine, kept, to);
+  if (m.split * SLICE >= t.n && units <= (i32)BLOCKS * m.each) return few_once<GATED, 1>(t, m, mine, kept, to);
   stream s;
   i32 u = mine.first + (i32)WARP / split;
   begin<GATED>(s, t, m, u, mine.last);
@@ -330,4 +352,17 @@ WAITS KERNEL void few_gated (float *y, const float *x, EARLY const float *gamma,
                              i32 rows, i32 n, i32 m, i32 act, float eps) {
   task t = {y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, 0, 1, act, eps, 1.0f};
   few_to_y<true>(t, 1);
+}
+
+/* few_linear for one row of up to two slices, where each warp has at most one unit: all of it is on its way before the wait. */
+WAITS KERNEL void few_linear_two (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *w2,
+                                  EARLY const W *w3, const float *residual, i32 rows, i32 n, i32 m, i32 split, i32 act,
+                                  float eps, float scale) {
+  enum { WIDE = wide<false>() };
+  i32 matrices = w3 ? 3 : w2 ? 2 : 1, units = (m * matrices + WIDE - 1) / WIDE;
+  task t = {y, x, residual, gamma, {w, w2, w3}, rows, n, m, m * matrices, 0, 1, act, eps, scale};
+  to_y<WIDE> to = {0, false, false, 0};
+  release_next();
+  if (ROWS > 1 || !lies_right(t) || split != 1 || n > 2 * SLICE || units > (i32)(BLOCKS * WARPS)) return spoil(t);
+  few_once<false, 2>(t, team_of(1), share(units), nullptr, to);
 }

@@ -56,6 +56,12 @@ local function split_of(device, n, units, normed)
   return split
 end
 
+-- May a warp ask for a whole unit of two slices, because there is one for each at most?
+local function takes_two(device, p, split)
+  local units = ceil(#p.matrices * p.each, 4)
+  return p.rows == 1 and split == 1 and p.n > SLICE and p.n <= 2 * SLICE and units <= device.units * 8
+end
+
 -- Blocks stay and take more columns where not all fit at once.
 local function geometry_of(device, p, gated)
   local units = gated and ceil(p.each, 2) or ceil(#p.matrices * p.each, 4)
@@ -84,7 +90,8 @@ end
 function m.linear(y, x, p)
   local w = p.matrices
   local split, geometry = geometry_of(x.device, p, false)
-  run(kernel_of(x.device, "few_linear", p), geometry, {
+  local name = takes_two(x.device, p, split) and "few_linear_two" or "few_linear"
+  run(kernel_of(x.device, name, p), geometry, {
     y, x, p.norm or false, w[1], w[2] or false, w[3] or false, p.residual or false, p.rows, p.n, p.each, split, p.act,
     p.epsilon or 1e-6, p.scale or 1.0,
   })

@@ -148,6 +148,21 @@ helper.each_device(function(name)
     end
   end)
 
+  it("gives one row the bits it has among many, whatever its length and however many columns there are", function()
+    for _, c in ipairs { { 512, 9 }, { 520, 40 }, { 776, 13 }, { 1024, 60 }, { 1032, 21 }, { 2048, 13 } } do
+      local n, m = table.unpack(c)
+      local x = reference.tensor(random, { 9, n }, "f32", dev)
+      local gamma = reference.tensor(random, { n }, "f32", dev)
+      local w = {}
+      for i = 1, 3 do w[i] = reference.tensor(random, { m, n }, "f16", dev, 0.2) end
+      for _, norm in ipairs { gamma, false } do
+        local options = { norm = norm or nil, activation = "relu" }
+        local all = ops.linear(x, w, options)
+        for r = 1, 9, 4 do assert.is_true(all:slice(1, r, r):equal(ops.linear(x:slice(1, r, r), w, options))) end
+      end
+    end
+  end)
+
   for _, dtype in ipairs { "f16", "bf16" } do
     it("multiplies a few rows of whole chunks, long ones and short ones, with weights of " .. dtype, function()
       for _, n in ipairs { 32, 96, 544, 1056, 2080 } do
