@@ -3,7 +3,7 @@
  * they are asked for before the wait, a window at a time, so what is left to wait for is the query.
  *
  *   a warp:   | G lanes: a key of G packs of eight | the next key ... |     a block has slots() keys side by side
- *   a window: DEEP times slots() keys and their values, in registers
+ *   a window: deep<G>() times slots() keys and their values, in registers
  *
  * A running maximum and sums (Milakov, Gimelshein, https://arxiv.org/abs/1805.02867), which begin with the query's own
  * key; the lanes' sums are put together at the end. The order of adding depends on the block alone.
@@ -15,7 +15,7 @@
 
 #ifdef REPRISE_GPU
 
-enum { DEEP = 4 };
+template <int G> INLINE constexpr int deep () { return G / 2; } /* a lane has 64 or 128 bytes */
 
 /* A lane's place: which key of those side by side, and which elements of it. */
 template <int G> INLINE i32 slot () { return (i32)THREAD / G; }
@@ -36,15 +36,15 @@ INLINE float bias_of (const float *bias, i32 distance, i32 reach, i32 heads) {
   return bias ? bias[max(distance, -reach) * heads] : 0.0f; /* nobody looks ahead */
 }
 
-template <class T> struct window { /* what a lane has of it */
-  asked8<T> key[DEEP], value[DEEP]; /* zeros where there is none: nothing branches on it */
-  float bias[DEEP]; /* -INF where there is no key, nan where nobody knows whose it is */
+template <int G, class T> struct window { /* what a lane has of it */
+  asked8<T> key[deep<G>()], value[deep<G>()]; /* zeros where there is none: nothing branches on it */
+  float bias[deep<G>()]; /* -INF where there is no key, nan where nobody knows whose it is */
 };
 
 /* Asks for the keys from `first` on. */
-template <int G, class T> INLINE void look (window<T> &w, const query<T> &a, i32 first) {
-  i32 from[DEEP];
-  UNROLL for (int i = 0; i < DEEP; i++) {
+template <int G, class T> INLINE void look (window<G, T> &w, const query<T> &a, i32 first) {
+  i32 from[deep<G>()];
+  UNROLL for (int i = 0; i < deep<G>(); i++) {
     i32 at = first + i * slots<G>() + slot<G>();
     w.bias[i] = -INF;
     from[i] = at * a.inner + element<G>();
@@ -55,7 +55,7 @@ template <int G, class T> INLINE void look (window<T> &w, const query<T> &a, i32
     if (whose < a.beams) from[i] += whose * a.row;
     else w.bias[i] = NOT_A_NUMBER;
   }
-  UNROLL for (int i = 0; i < DEEP; i++) {
+  UNROLL for (int i = 0; i < deep<G>(); i++) {
     w.key[i] = w.value[i] = {};
     if (first + i * slots<G>() + slot<G>() >= a.count || element<G>() >= a.size) continue;
     w.key[i] = ask_state8(a.keys + from[i]);
@@ -100,7 +100,7 @@ template <int G> INLINE float block_most (float x, i32 turn) {
 }
 
 /* The first N of a window's keys a lane. */
-template <int G, int N, class T> INLINE void add_window (tally &t, const window<T> &w, float8 q, i32 turn) {
+template <int G, int N, class T> INLINE void add_window (tally &t, const window<G, T> &w, float8 q, i32 turn) {
   float s[N], most = t.most;
   UNROLL for (int i = 0; i < N; i++) s[i] = dot_of(q, widen8(w.key[i]));
   UNROLL for (int m = G / 2; m; m /= 2) UNROLL for (int i = 0; i < N; i++) s[i] += __shfl_xor_sync(~0u, s[i], m);
@@ -160,7 +160,7 @@ template <int G, class T> INLINE tally see_own (const query<T> &a, float8 q, flo
 template <int G, class T> INLINE void attend_ahead (const query<T> &a, bool &started) {
   tally t = {-INF, 0, splat8(0)};
   float8 q;
-  window<T> w;
+  window<G, T> w;
   i32 first = 0, turn = 0;
   float bias = bias_of(a.bias, 0, 0, 0);
   do {
@@ -173,8 +173,8 @@ template <int G, class T> INLINE void attend_ahead (const query<T> &a, bool &sta
       if (a.own_key) t = see_own<G>(a, q, bias);
     }
     if (a.count - first <= slots<G>()) add_window<G, 1>(t, w, q, turn++);
-    else add_window<G, DEEP>(t, w, q, turn++);
-    first += DEEP * slots<G>();
+    else add_window<G, deep<G>()>(t, w, q, turn++);
+    first += deep<G>() * slots<G>();
   } while (first < a.count);
   put_together<G>(a.y, t, a.size);
 }
