@@ -64,9 +64,10 @@ describe("reprise --doctor", function()
     assert.equal("--", mark)
     assert.equal("opening " .. folder .. ": it belongs to another user, or others may write there", text)
     assert.matches("name a folder of yours in REPRISE_CACHE$", remedy)
-    _, page = run "REPRISE_CACHE=/proc/none"
+    helper.write(folder .. "/file", "")
+    _, page = run("REPRISE_CACHE=" .. folder .. "/file/none")
     _, text = finding(page, "cache")
-    assert.equal("opening /proc/none: No such file or directory", text)
+    assert.equal("opening " .. folder .. "/file/none: Not a directory", text)
   end)
 
   it("ends with 1 when no device can be opened, after the whole page", function()
