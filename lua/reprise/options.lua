@@ -187,17 +187,29 @@ local READ = {
   text = function(value) return type(value) == "string" and value or nil end,
 }
 
+local function up_to(vocab) return vocab < math.huge and (" (0 to %d)"):format(vocab - 1) or "" end
+
 local EXPECTED = {
   integer = range_of, number = range_of,
   boolean = function() return "true or false" end,
   stopping = function() return 'true, false or "never"' end,
-  ids = function() return "an id of the vocabulary or a list of ids" end,
-  prompt = function() return "a list of ids of the vocabulary, or lists of one length, one a source," end,
+  ids = function(_, vocab) return "an id of the vocabulary" .. up_to(vocab) .. " or a list of ids" end,
+  prompt = function(_, vocab)
+    return "a list of ids of the vocabulary" .. up_to(vocab) .. ", or lists of one length, one a source,"
+  end,
   seeds = function() return "a whole number or a list of them, one a source," end,
   text = function() return "a string" end,
 }
 
-local function shown(value) return type(value) == "table" and "a list" or tostring(value) end
+local SHOWN = 6 -- elements of a list
+
+local function shown(value)
+  if type(value) ~= "table" then return type(value) == "string" and ("%q"):format(value) or tostring(value) end
+  local parts = {}
+  for i = 1, math.min(#value, SHOWN) do parts[i] = shown(value[i]) end
+  if #value > SHOWN then parts[SHOWN + 1] = "..." end
+  return "{" .. table.concat(parts, ", ") .. "}"
+end
 
 --- What an option makes of a value, or nil and what it expects instead.
 ---@param entry reprise.OptionEntry
@@ -207,7 +219,7 @@ local function shown(value) return type(value) == "table" and "a list" or tostri
 ---@return string? expected
 function m.take(entry, value, vocab)
   local read = READ[entry[2]](value, entry, vocab)
-  if read == nil then return nil, EXPECTED[entry[2]](entry) end
+  if read == nil then return nil, EXPECTED[entry[2]](entry, vocab) end
   return read
 end
 

@@ -68,6 +68,7 @@ describe("a wrong option", function()
   setup(function() model = load() end)
 
   local ids = { 7, 8, 1 }
+  local PROMPT = "a list of ids of the vocabulary (0 to 95), or lists of one length, one a source, is expected"
 
   for _, case in ipairs {
     { { num_beam = 2 }, "option num_beam is not known: did you mean num_beams?" },
@@ -78,22 +79,21 @@ describe("a wrong option", function()
     { { num_beams = 0 }, "num_beams is 0, a whole number from 1 to 16 is expected" },
     { { num_beams = 17 }, "num_beams is 17, a whole number from 1 to 16 is expected" },
     { { num_beams = 2.5 }, "num_beams is 2.5, a whole number from 1 to 16 is expected" },
-    { { num_beams = "5" }, "num_beams is 5, a whole number from 1 to 16 is expected" },
+    { { num_beams = "5" }, 'num_beams is "5", a whole number from 1 to 16 is expected' },
     { { max_new_tokens = 0 }, "max_new_tokens is 0, a whole number from 1 to 65000 is expected" },
     { { max_length = 1 }, "max_length is 1, and the prompt has 1 token" },
     { { max_length = 3, decoder_input_ids = { 4, 5 } }, "max_length is 3, and the prompt has 3 tokens" },
     { { length_penalty = 0 / 0 }, "length_penalty is -nan, a number is expected" },
     { { length_penalty = 1 / 0 }, "length_penalty is inf, a number is expected" },
     { { repetition_penalty = 0 }, "repetition_penalty is 0, a number above 0 is expected" },
-    { { early_stopping = "always" }, 'early_stopping is always, true, false or "never" is expected' },
+    { { early_stopping = "always" }, 'early_stopping is "always", true, false or "never" is expected' },
     { { do_sample = 1 }, "do_sample is 1, true or false is expected" },
-    { { eos_token_id = 96 }, "eos_token_id is 96, an id of the vocabulary or a list of ids is expected" },
-    { { eos_token_id = { 1, "2" } }, "eos_token_id is a list, an id of the vocabulary or a list of ids is expected" },
+    { { eos_token_id = 96 }, "eos_token_id is 96, an id of the vocabulary (0 to 95) or a list of ids is expected" },
+    { { eos_token_id = { 1, "2" } }, 'eos_token_id is {1, "2"}, an id of the vocabulary (0 to 95) or a list of ids is expected' },
     { { pad_token_id = -1 }, "pad_token_id is -1, an id of the vocabulary is expected" },
-    { { decoder_input_ids = {} },
-      "decoder_input_ids is a list, a list of ids of the vocabulary, or lists of one length, one a source, is expected" },
-    { { decoder_input_ids = { { 1, 2 }, { 3 } } },
-      "decoder_input_ids is a list, a list of ids of the vocabulary, or lists of one length, one a source, is expected" },
+    { { decoder_input_ids = {} }, "decoder_input_ids is {}, " .. PROMPT },
+    { { decoder_input_ids = { { 1, 2 }, { 3 } } }, "decoder_input_ids is {{1, 2}, {3}}, " .. PROMPT },
+    { { decoder_input_ids = { 1, 2, 3, 4, 5, 6, 96 } }, "decoder_input_ids is {1, 2, 3, 4, 5, 6, ...}, " .. PROMPT },
     { { decoder_input_ids = { { 1 }, { 3 } } }, "decoder_input_ids: 2 lists for 1 sources" },
     { { do_sample = true, top_p = 1.5 }, "top_p is 1.5, a number from 0 to 1 is expected" },
     { { do_sample = true, top_k = -1 }, "top_k is -1, a whole number from 0 is expected" },
