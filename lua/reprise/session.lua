@@ -92,8 +92,8 @@ end
 local function replay(_, state, ...) return state.step(...) end
 
 --- One step: each row takes a token, after going on from what a row of its source has seen.
---- Both are read on the device and by nobody before: an id outside the vocabulary, or, from the second step on, a parent outside the source, makes
---- the logits of its row nan, and those of all that go on from it.
+--- Both are read on the device and by nobody before: an id outside the vocabulary or, from the second step on, a parent
+--- outside the source makes the logits of its row nan, and those of all that go on from it.
 ---@param ids reprise.Tensor i32 {sources * rows}
 ---@param parents reprise.Tensor? i32 {sources * rows}, from 0 within the source; default: each row itself
 ---@return reprise.Tensor logits f32 {sources * rows, vocab}, as stale as outputs of captured functions
