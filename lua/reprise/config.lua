@@ -85,12 +85,17 @@ local function scaled(config)
   return given(config.tie_word_embeddings) ~= false
 end
 
+local FARTHEST = 1 << 16 -- nothing is longer
+
 -- Both stacks need an exact half and a logarithmic half: see bias.lua.
 local function check_buckets(path, out)
   if out.buckets < 4 then refuse(path, "relative_attention_num_buckets is %d, at least 4 are needed", out.buckets) end
   if out.distance <= out.buckets // 2 then
     refuse(path, "relative_attention_max_distance is %d, more than half of %d buckets is needed",
       out.distance, out.buckets)
+  end
+  if out.distance > FARTHEST then
+    refuse(path, "relative_attention_max_distance is %d, at most %d is possible", out.distance, FARTHEST)
   end
   return out
 end

@@ -54,6 +54,7 @@ local kernel, is_gpu, ceil, grid, ALONE = launch.kernel, launch.is_gpu, launch.c
 local function check_heads(what, heads, inner)
   if math.type(heads) ~= "integer" or heads < 1 then raise("%s: heads: a whole number from 1 is expected", what) end
   if inner % heads ~= 0 then raise("%s: heads: %d does not divide %d", what, heads, inner) end
+  if inner == 0 then raise("%s: heads: of 0 elements, at least 1 is expected", what) end
   return inner // heads
 end
 
@@ -149,6 +150,13 @@ local function check_norm(what, options, n)
 end
 
 -- One to three matrices of one dtype and shape; their number, rows of one.
+local function options_of(what, options)
+  if options ~= nil and type(options) ~= "table" then
+    raise("%s: options: table expected, got %s", what, type(options))
+  end
+  return options or {}
+end
+
 local function check_matrices(what, list, n)
   if #list < 1 or #list > 3 then raise("%s: w: one to three matrices are expected, got %d", what, #list) end
   check(what, "w", list[1], WEIGHTS, 2)
@@ -163,7 +171,7 @@ end
 ---@param options reprise.LinearOptions?
 ---@return reprise.Tensor f32 {..., m} or {..., matrices * m}
 function m.linear(x, w, options)
-  options = options or {}
+  options = options_of("linear", options)
   local rows, n, shape = rows_of("linear", "x", x)
   local list = is_tensor(w) and { w } or type(w) == "table" and w or {}
   local count, each = check_matrices("linear", list, n)
@@ -172,6 +180,7 @@ function m.linear(x, w, options)
   shape[#shape] = columns
   if options.residual then check_shape("linear", "residual", options.residual, "f32", shape) end
   local act = activation_of("linear", options.activation)
+  if rows == 0 or columns == 0 then return core.empty(shape, "f32", device) end
   if few.fits(x, list, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
     few.linear(y, x, {
@@ -198,13 +207,15 @@ end
 ---@param options { norm: reprise.Tensor?, epsilon: number?, activation: string? }?
 ---@return reprise.Tensor f32 {..., m}
 function m.gated(x, w, gate, options)
-  options = options or {}
+  options = options_of("gated", options)
   local rows, n, shape = rows_of("gated", "x", x)
+  check("gated", "gate", gate, WEIGHTS, 2)
   local _, columns = check_matrices("gated", { w, gate }, n)
   check_norm("gated", options, n)
   local device = x.device
   shape[#shape] = columns
   local act = activation_of("gated", options.activation)
+  if rows == 0 or columns == 0 then return core.empty(shape, "f32", device) end
   if few.fits(x, { w, gate }, options.norm, rows, n) then
     local y = core.empty(shape, "f32", device)
     few.gated(y, x, {
@@ -290,7 +301,7 @@ function m.attend_cross(q, keys, values, lengths, heads)
   check_shape("attend_cross", "q", q, "f32", { rows, inner })
   check("attend_cross", "lengths", lengths, "i32", 1)
   local sources, device = lengths.shape[1], q.device
-  if rows % sources ~= 0 then raise("attend_cross: lengths: %d sources do not divide %d rows", sources, rows) end
+  if sources == 0 and rows > 0 or sources > 0 and rows % sources ~= 0 then raise("attend_cross: lengths: %d sources do not divide %d rows", sources, rows) end
   local size = check_heads("attend_cross", heads, inner)
   local room = check_caches("attend_cross", keys, values, sources, inner)
   local block = query_block(device)

@@ -173,7 +173,9 @@ local READ = {
     return value and in_range(entry, value, vocab) and value or nil
   end,
   number = function(value, entry)
-    return type(value) == "number" and in_range(entry, value) and value + 0.0 or nil
+    if type(value) ~= "number" or not in_range(entry, value) then return nil end
+    local stored = ("f"):unpack(("f"):pack(value)) -- as the device has it
+    return in_range(entry, stored) and value + 0.0 or nil
   end,
   boolean = function(value)
     if type(value) == "boolean" then return value end
@@ -190,7 +192,11 @@ local READ = {
 local function up_to(vocab) return vocab < math.huge and (" (0 to %d)"):format(vocab - 1) or "" end
 
 local EXPECTED = {
-  integer = range_of, number = range_of,
+  integer = range_of,
+  number = function(entry, _, value)
+    local fits = type(value) ~= "number" or not in_range(entry, value)
+    return range_of(entry) .. (fits and "" or " in f32")
+  end,
   boolean = function() return "true or false" end,
   stopping = function() return 'true, false or "never"' end,
   ids = function(_, vocab) return "an id of the vocabulary" .. up_to(vocab) .. " or a list of ids" end,
@@ -219,7 +225,7 @@ end
 ---@return string? expected
 function m.take(entry, value, vocab)
   local read = READ[entry[2]](value, entry, vocab)
-  if read == nil then return nil, EXPECTED[entry[2]](entry, vocab) end
+  if read == nil then return nil, EXPECTED[entry[2]](entry, vocab, value) end
   return read
 end
 
@@ -354,6 +360,7 @@ end
 ---@param call table?
 ---@return table<string, any>
 function m.resolve(model, what, call)
+  if type(model) ~= "table" or not model.config then raise("%s: a model is expected first, as in model:%s(...)", what, what) end
   call = call == nil and {} or call
   check_names(what, call)
   local file, o = model.config.generation, {}

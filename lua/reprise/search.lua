@@ -86,7 +86,12 @@ end
 
 local function factors(s, o)
   local list, w = { o.repetition_penalty or 1.0 }, o.length_penalty or 1.0
-  for n = 1, s.room + 1 do list[n + 1] = (n + 0.0) ^ w end
+  for n = 1, s.room + 1 do
+    local divisor = ("f"):unpack(("f"):pack((n + 0.0) ^ w))
+    local fits = 0 < divisor and divisor < math.huge
+    if not fits and n <= o.max_new then raise("search: length_penalty is %s: %d^%s does not fit f32", w, n, w) end
+    list[n + 1] = fits and divisor or 1.0 -- nobody comes so far
+  end
   return list
 end
 

@@ -86,6 +86,8 @@ describe("a wrong option", function()
     { { length_penalty = 0 / 0 }, "length_penalty is -nan, a number is expected" },
     { { length_penalty = 1 / 0 }, "length_penalty is inf, a number is expected" },
     { { repetition_penalty = 0 }, "repetition_penalty is 0, a number above 0 is expected" },
+    { { repetition_penalty = 1e-46 }, "repetition_penalty is 1e-46, a number above 0 in f32 is expected" },
+    { { num_beams = 2, length_penalty = 1e300 }, "length_penalty is 1e+300, a number in f32 is expected" },
     { { early_stopping = "always" }, 'early_stopping is "always", true, false or "never" is expected' },
     { { do_sample = 1 }, "do_sample is 1, true or false is expected" },
     { { eos_token_id = 96 }, "eos_token_id is 96, an id of the vocabulary (0 to 95) or a list of ids is expected" },
@@ -125,6 +127,15 @@ describe("a wrong option", function()
       "penalty_alpha", "num_beam_groups", "constraints", "max_time", "stop_strings" } do
       assert.equal(("generate: %s is not supported"):format(name), why(model.generate, model, ids, { [name] = 1 }))
     end
+  end)
+
+  it("that makes no number on the device raises", function()
+    assert.equal("search: length_penalty is 40.0: 10^40.0 does not fit f32",
+      why(model.generate, model, ids, { num_beams = 2, length_penalty = 40, max_new_tokens = 12 }))
+  end)
+
+  it("without a model is told how to call", function()
+    assert.equal("generate: a model is expected first, as in model:generate(...)", why(model.generate, ids))
   end)
 
   it("of another function is named, with those that are taken", function()

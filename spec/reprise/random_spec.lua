@@ -23,6 +23,13 @@ helper.each_device(function(name)
       assert.equal(model.head, model.encoder.embedding)
     end)
 
+    it("refuses a distance that nothing reaches", function()
+      local shape = { relative_attention_max_distance = 1 << 32 }
+      for key, value in pairs(TINY) do shape[key] = value end
+      assert.error_matches(function() random(shape) end,
+        "relative_attention_max_distance is 4294967296, at most 65536 is possible")
+    end)
+
     it("gives the same weights for a seed, others for another, and each matrix its own", function()
       local a, b, c = random(TINY, { seed = 3 }), random(TINY, { seed = 3 }), random(TINY, { seed = 4 })
       local function q(model) return model.decoder.layers[1].self.q end
