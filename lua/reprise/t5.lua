@@ -187,7 +187,9 @@ function T5:open(given, call)
   return session.open(self, sources.read(self, "open", given), o.rows, limit)
 end
 
---- Results of a source, best first, or of a list of sources: a list of such lists.
+--- Results of a source, best first, or of a list of sources: a list of such lists. A beam search gives fewer than were
+--- asked for where it finds fewer: options may forbid every id, scores fall below -1e9, or the weights make nan. Greedy
+--- decoding then goes on with id 0.
 ---@param given string|integer[]|reprise.Tensor|table
 ---@param call reprise.GenerateOptions?
 ---@return reprise.Output[]|reprise.Output[][]
