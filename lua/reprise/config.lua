@@ -28,7 +28,7 @@ local ACTIVATIONS = { relu = "relu", gelu = "gelu", gelu_new = "gelu_new", silu 
 ---@field activation string relu, gelu, gelu_new or silu
 ---@field gated boolean
 ---@field scale boolean is the decoder's output scaled by width^-0.5?
----@field generation table what the files ask for: `values`, option -> value; `path`, the file; `refused`, what is not supported
+---@field generation table what the files ask for: values by option; path, the file; refused, what is not supported
 ---@field tasks table<string, reprise.GenerateOptions> task_specific_params, the options that are known
 ---@field start integer? the decoder's first token
 ---@field ends table<integer, boolean> the ids that end a result

@@ -301,7 +301,9 @@ function m.attend_cross(q, keys, values, lengths, heads)
   check_shape("attend_cross", "q", q, "f32", { rows, inner })
   check("attend_cross", "lengths", lengths, "i32", 1)
   local sources, device = lengths.shape[1], q.device
-  if sources == 0 and rows > 0 or sources > 0 and rows % sources ~= 0 then raise("attend_cross: lengths: %d sources do not divide %d rows", sources, rows) end
+  if sources == 0 and rows > 0 or sources > 0 and rows % sources ~= 0 then
+    raise("attend_cross: lengths: %d sources do not divide %d rows", sources, rows)
+  end
   local size = check_heads("attend_cross", heads, inner)
   local room = check_caches("attend_cross", keys, values, sources, inner)
   local block = query_block(device)

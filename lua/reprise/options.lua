@@ -360,7 +360,9 @@ end
 ---@param call table?
 ---@return table<string, any>
 function m.resolve(model, what, call)
-  if type(model) ~= "table" or not model.config then raise("%s: a model is expected first, as in model:%s(...)", what, what) end
+  if type(model) ~= "table" or not model.config then
+    raise("%s: a model is expected first, as in model:%s(...)", what, what)
+  end
   call = call == nil and {} or call
   check_names(what, call)
   local file, o = model.config.generation, {}
