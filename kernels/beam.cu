@@ -268,9 +268,13 @@ INLINE void write_place (const place &p, const inputs &in, i32 r, float *scores,
   list[TOKEN * beams] = c < 0 ? p.lists[TOKEN * beams + i] : p.id[c];
 }
 
-struct memory_of { i32 *token, *tokens; u8 *parents, *origin; const u8 *was; }; /* what beams leave behind; was: see below */
+enum { KEPT = LANES == 1 ? 1 : 2048 }; /* bytes of the first source's origins that are copied before the wait */
 
-enum { KEPT = LANES == 1 ? 1 : 2048 }; /* bytes of the first source's origins that are read before the wait */
+struct memory_of { /* what beams leave behind */
+  i32 *token, *tokens;
+  u8 *parents, *origin;
+  const u8 *was; /* the copy of the source's origins, or null */
+};
 
 INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
   i32 beams = in.beams, at = in.position, first = p.source * beams;

@@ -11,8 +11,8 @@
  *
  * Formulas and shapes: linear.cu. ROWS: 1, 2, 4, 5 or 8, at least `rows`. n is a multiple of eight, and x, gamma and the
  * weights lie on 16 bytes; else y becomes nan. split: 1, with gamma; or a power of two that divides the block's warps.
- * Launch: any grid and block, shared = 0, or where units are split, 4 * 32 * slices * warps / split bytes. y may be
- * residual, but not overlap x.
+ * Launch: any grid and block, but for few_linear_two a warp a unit at least; shared = 0, or where units are split,
+ * 4 * 32 * slices * warps / split bytes. y may be residual, but not overlap x.
  */
 #include "product.cuh"
 

@@ -50,12 +50,15 @@ INLINE float norm_of (float squares, float part, float eps) { return rsqrtf(squa
 
 /* ---- rows of weights ---- */
 
+/* No index that only the device knows: an array of parameters would go to memory. */
+INLINE const W *matrix_of (const task &t, i32 which) { return which == 0 ? t.w[0] : which == 1 ? t.w[1] : t.w[2]; }
+
 /* The C rows of weights behind the columns of y from j on; past the end the last column again. With a gate the first
  * half are rows of w, the second half the same rows of the gate. */
 template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w) {
   i32 of = j < t.m ? 0 : j < 2 * t.m ? 1 : 2, row = j - of * t.m;
   if (!GATED && row + C <= t.m && j + C <= t.columns) { /* neighbours */
-    const W *first = (of == 0 ? t.w[0] : of == 1 ? t.w[1] : t.w[2]) + (size_t)row * (size_t)t.n;
+    const W *first = matrix_of(t, of) + (size_t)row * (size_t)t.n;
     UNROLL for (int c = 0; c < C; c++) w[c] = first + (size_t)c * (size_t)t.n;
     return;
   }
@@ -64,7 +67,7 @@ template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w
     if (column >= t.columns) column = t.columns - 1;
     i32 which = GATED ? c / (C / 2) : column < t.m ? 0 : column < 2 * t.m ? 1 : 2;
     if (!GATED) column -= which * t.m;
-    w[c] = (which == 0 ? t.w[0] : which == 1 ? t.w[1] : t.w[2]) + (size_t)column * (size_t)t.n;
+    w[c] = matrix_of(t, which) + (size_t)column * (size_t)t.n;
   }
 }
 

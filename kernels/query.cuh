@@ -15,7 +15,7 @@
 
 #ifdef REPRISE_GPU
 
-template <int G> INLINE constexpr int deep () { return G / 2; } /* a lane has 64 or 128 bytes */
+template <int G> INLINE constexpr int deep () { return G / 2; } /* 256 threads have 128 positions at once */
 
 /* A lane's place: which key of those side by side, and which elements of it. */
 template <int G> INLINE i32 slot () { return (i32)THREAD / G; }

@@ -56,15 +56,17 @@ local function split_of(device, n, units, normed)
   return split
 end
 
+local function units_of(p, gated) return gated and ceil(p.each, 2) or ceil(#p.matrices * p.each, 4) end
+
 -- May a warp ask for a whole unit of two slices, because there is one for each at most?
 local function takes_two(device, p, split)
-  local units = ceil(#p.matrices * p.each, 4)
+  local units = units_of(p, false)
   return p.rows == 1 and split == 1 and p.n > SLICE and p.n <= 2 * SLICE and units <= device.units * 8
 end
 
 -- Blocks stay and take more columns where not all fit at once.
 local function geometry_of(device, p, gated)
-  local units = gated and ceil(p.each, 2) or ceil(#p.matrices * p.each, 4)
+  local units = units_of(p, gated)
   local split = split_of(device, p.n, units, p.norm ~= nil)
   local warps = math.max(split, units * split >= device.units * 3 and 8 or 4)
   local resident = p.rows == 1 and 16 or 8 -- warps a multiprocessor has registers for
