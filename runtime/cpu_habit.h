@@ -18,7 +18,7 @@ typedef struct rp_habit { /* zeroed: new */
   bool late;              /* some thread kept a run of this window waiting */
   uint32_t runs;          /* of this window */
   int64_t spent;          /* ns, by them */
-  int64_t usual;          /* ns a run, the usual way */
+  int64_t mean[2];        /* ns a run: with the team, alone; 0: not known yet */
   uint32_t windows;       /* to come before the next trial */
   uint32_t patience;      /* windows between trials; grows with each that changes nothing */
 } rp_habit;

@@ -11,7 +11,7 @@ local rp = require "reprise"
 
 local m = {}
 
-local REPLAYS = 0.02 -- seconds of replays that make one reading of a floor
+local READING = 0.02 -- seconds that one reading takes at least, of a floor and of a step
 
 -- ---- medians
 
@@ -46,7 +46,7 @@ end
 local function floor_of(device, runs, fn)
   local step = rp.capture(fn, { name = "floor", device = device })
   step()
-  local count = math.max(8, math.ceil(REPLAYS * 1e6 / replays(device, step, 8)))
+  local count = math.max(8, math.ceil(READING * 1e6 / replays(device, step, 8)))
   local us = m.spread(runs, function() return replays(device, step, count) end)
   step:close()
   return us.median
@@ -135,11 +135,11 @@ local function generate(model, o)
   return model:generate(m.source(o.source), { num_beams = o.beams, max_new_tokens = o.new, eos_token_id = false })
 end
 
--- Microseconds a token, of one generation.
+-- Microseconds a token, of so many generations as make a reading.
 local function token_us(model, o)
   local count = model.count
   local seconds, steps = count.stepping, count.steps
-  generate(model, o)
+  repeat generate(model, o) until count.stepping - seconds >= READING
   return (count.stepping - seconds) / (count.steps - steps) * 1e6
 end
 
