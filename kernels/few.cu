@@ -320,23 +320,10 @@ template <int WIDE> INLINE void take (const task &t, const to_y<WIDE> &to, float
   if (to.holds) t.y[to.at] = (to.gated ? sum * gate : sum * t.scale) + to.residual;
 }
 
-INLINE bool lies_right (const task &t) {
-  i32 packed = packable(t.x, t.n) & packable(t.w[0], t.n);
-  if (t.w[1]) packed &= packable(t.w[1], t.n);
-  if (t.w[2]) packed &= packable(t.w[2], t.n);
-  if (t.gamma) packed &= packable(t.gamma, t.n);
-  return packed == t.n && t.rows <= ROWS;
-}
-
-INLINE void spoil (const task &t) {
-  wait_asked();
-  for (i32 i = (i32)(BLOCK * THREADS + THREAD); i < t.rows * t.columns; i += (i32)(BLOCKS * THREADS)) t.y[i] = NOT_A_NUMBER;
-}
-
 template <bool GATED> INLINE void few_to_y (const task &t, i32 split) {
   to_y<wide<GATED>()> to = {0, false, GATED, 0};
   release_next();
-  if (lies_right(t)) few<GATED>(t, split, to);
+  if (lies_right(t) && t.rows <= ROWS) few<GATED>(t, split, to);
   else spoil(t);
 }
 

@@ -71,6 +71,23 @@ template <int C, bool GATED> INLINE void pick (const task &t, i32 j, const W **w
   }
 }
 
+#ifdef REPRISE_GPU
+/* May all that a product reads be read in packs? */
+INLINE bool lies_right (const task &t) {
+  i32 packed = packable(t.x, t.n) & packable(t.w[0], t.n);
+  if (t.w[1]) packed &= packable(t.w[1], t.n);
+  if (t.w[2]) packed &= packable(t.w[2], t.n);
+  if (t.gamma) packed &= packable(t.gamma, t.n);
+  return packed == t.n;
+}
+
+/* What a launch gets that cannot be served. */
+INLINE void spoil (const task &t) {
+  wait_asked();
+  for (i32 i = (i32)(BLOCK * THREADS + THREAD); i < t.rows * t.columns; i += (i32)(BLOCKS * THREADS)) t.y[i] = NOT_A_NUMBER;
+}
+#endif
+
 /* The rows that totals takes for R: a GPU's are powers of two. */
 template <int R> INLINE constexpr int padded () { return LANES == 1 ? R : R > 4 ? 8 : R > 2 ? 4 : R; }
 

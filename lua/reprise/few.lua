@@ -21,33 +21,11 @@ function m.library()
   return list
 end
 
-local function lies_right(x) return x.offset % 16 == 0 and x.packed end
-
 --- Can this product be made here?
 ---@param x reprise.Tensor
----@param matrices reprise.Tensor[]
----@param gamma reprise.Tensor?
----@param rows integer
----@param n integer
+---@param p reprise.Product
 ---@return boolean
-function m.fits(x, matrices, gamma, rows, n)
-  if not launch.is_gpu(x.device) or rows > 8 or n % 8 ~= 0 then return false end
-  for _, w in ipairs(matrices) do
-    if not lies_right(w) then return false end
-  end
-  return lies_right(x) and (not gamma or lies_right(gamma))
-end
-
----@class reprise.Product what few.cu is told, besides x and y
----@field matrices reprise.Tensor[] one to three; with a gate: the matrix and the gate
----@field rows integer
----@field n integer
----@field each integer rows of a matrix
----@field act integer as in linear.cu
----@field norm reprise.Tensor?
----@field epsilon number?
----@field residual reprise.Tensor?
----@field scale number?
+function m.fits(x, p) return launch.is_gpu(x.device) and p.rows <= 8 and p.n % 8 == 0 and launch.lie_right(x, p) end
 
 -- Warps that share a unit: where units are few and rows long.
 local function split_of(device, n, units, normed)
@@ -80,11 +58,6 @@ local function kernel_of(device, name, p)
   return launch.kernel(device, "few.cu", name, define, define.W .. " " .. define.ROWS)
 end
 
-local function run(kernel, geometry, args)
-  for key, value in pairs(geometry) do args[key] = value end
-  kernel(args)
-end
-
 --- y = scale * act(h w^T) + residual.
 ---@param y reprise.Tensor
 ---@param x reprise.Tensor
@@ -93,7 +66,7 @@ function m.linear(y, x, p)
   local w = p.matrices
   local split, geometry = geometry_of(x.device, p, false)
   local name = takes_two(x.device, p, split) and "few_linear_two" or "few_linear"
-  run(kernel_of(x.device, name, p), geometry, {
+  launch.run(kernel_of(x.device, name, p), geometry, {
     y, x, p.norm or false, w[1], w[2] or false, w[3] or false, p.residual or false, p.rows, p.n, p.each, split, p.act,
     p.epsilon or 1e-6, p.scale or 1.0,
   })
@@ -105,7 +78,7 @@ end
 ---@param p reprise.Product
 function m.gated(y, x, p)
   local _, geometry = geometry_of(x.device, p, true)
-  run(kernel_of(x.device, "few_gated", p), geometry, {
+  launch.run(kernel_of(x.device, "few_gated", p), geometry, {
     y, x, p.norm or false, p.matrices[1], p.matrices[2], p.rows, p.n, p.each, p.act, p.epsilon or 1e-6,
   })
 end

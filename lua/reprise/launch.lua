@@ -86,6 +86,36 @@ function m.is_gpu(device) return device.simt end
 
 function m.ceil(a, b) return (a + b - 1) // b end
 
+---@class reprise.Product what kernels of products are told, besides x and y
+---@field matrices reprise.Tensor[] one to three; with a gate: the matrix and the gate
+---@field rows integer
+---@field n integer
+---@field each integer rows of a matrix
+---@field act integer as in linear.cu
+---@field norm reprise.Tensor?
+---@field epsilon number?
+---@field residual reprise.Tensor?
+---@field scale number?
+
+local function lies_right(x) return x.offset % 16 == 0 and x.packed end
+
+--- May all that a product reads be read in packs of 16 bytes?
+---@param x reprise.Tensor
+---@param p reprise.Product
+---@return boolean
+function m.lie_right(x, p)
+  for _, w in ipairs(p.matrices) do
+    if not lies_right(w) then return false end
+  end
+  return lies_right(x) and (not p.norm or lies_right(p.norm))
+end
+
+--- Launches a kernel with a geometry (block, grid, shared) and arguments.
+function m.run(kernel, geometry, args)
+  for key, value in pairs(geometry) do args[key] = value end
+  kernel(args)
+end
+
 --- As many blocks as there is work for, at most a few for each multiprocessor or thread.
 function m.grid(device, work, most) return math.max(1, math.min(work, device.units * (most or 8))) end
 

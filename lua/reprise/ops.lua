@@ -9,6 +9,7 @@
 --                `embed` from a model's table with bias.rows(-reach, reach, ...) as ids
 
 local core = require "reprise.core"
+local cores = require "reprise.cores"
 local few = require "reprise.few"
 local launch = require "reprise.launch"
 local raise = require "reprise.raise"
@@ -27,7 +28,7 @@ local CHUNK = 1024 -- scores at a time, as in attention.cu
 ---@field gpu boolean? only for GPUs
 
 local function variants()
-  local list = few.library()
+  local list = table.move(cores.library(), 1, 4, 1, few.library())
   for _, file in ipairs { "norm.cu", "sample.cu", "candidates.cu", "beam.cu", "bench.cu" } do
     list[#list + 1] = { file = file, define = {} }
   end
@@ -165,6 +166,18 @@ local function check_matrices(what, list, n)
   return #list, rows
 end
 
+-- The kernels made for a product on a GPU; nil: linear.cu's.
+local function way_of(x, p, gated)
+  return cores.fits(x, p, gated) and cores or few.fits(x, p) and few or nil
+end
+
+-- Calls `fn` with x, or with its norm, where the kernel takes none.
+local function made_ready(x, p, way, fn)
+  if not p.norm or way ~= cores or cores.takes_norm(p) then return fn(x) end
+  local h <close> = m.norm(x, p.norm, p.epsilon)
+  fn(h)
+end
+
 --- scale * act(h w^T) + residual, h = x or its norm. Up to three matrices of one shape: their products side by side.
 ---@param x reprise.Tensor f32 {..., n}
 ---@param w reprise.Tensor|reprise.Tensor[] {m, n} f32, f16 or bf16
@@ -181,12 +194,14 @@ function m.linear(x, w, options)
   if options.residual then check_shape("linear", "residual", options.residual, "f32", shape) end
   local act = activation_of("linear", options.activation)
   if rows == 0 or columns == 0 then return core.empty(shape, "f32", device) end
-  if few.fits(x, list, options.norm, rows, n) then
+  local p = {
+    matrices = list, rows = rows, n = n, each = each, act = act, norm = options.norm, epsilon = options.epsilon,
+    residual = options.residual, scale = options.scale,
+  }
+  local way = way_of(x, p, false)
+  if way then
     local y = core.empty(shape, "f32", device)
-    few.linear(y, x, {
-      matrices = list, rows = rows, n = n, each = each, act = act, norm = options.norm,
-      epsilon = options.epsilon, residual = options.residual, scale = options.scale,
-    })
+    made_ready(x, p, way, function(h) way.linear(y, h, p) end)
     return y
   end
   local tile, staged, shared = tiles("linear", device, rows, n, normed)
@@ -216,12 +231,13 @@ function m.gated(x, w, gate, options)
   shape[#shape] = columns
   local act = activation_of("gated", options.activation)
   if rows == 0 or columns == 0 then return core.empty(shape, "f32", device) end
-  if few.fits(x, { w, gate }, options.norm, rows, n) then
+  local p = {
+    matrices = { w, gate }, rows = rows, n = n, each = columns, act = act, norm = options.norm, epsilon = options.epsilon,
+  }
+  local way = way_of(x, p, true)
+  if way then
     local y = core.empty(shape, "f32", device)
-    few.gated(y, x, {
-      matrices = { w, gate }, rows = rows, n = n, each = columns, act = act, norm = options.norm,
-      epsilon = options.epsilon,
-    })
+    made_ready(x, p, way, function(h) way.gated(y, h, p) end)
     return y
   end
   local tile, staged, shared = tiles("gated", device, rows, n, options.norm ~= nil)

@@ -1,0 +1,132 @@
+-- cores.lua - launches of cores.cu and tiles.cu: products of four rows and more on a GPU's tensor cores, of weights of
+-- f16 or bf16; what they compute is said in ops.lua.
+
+local launch = require "reprise.launch"
+
+local m = {}
+
+--- `false`: the other kernels make these products too. A row then has the same bits whatever the number of rows.
+m.enabled = os.getenv "REPRISE_TENSOR_CORES" ~= "0"
+
+local LEAST, FEW = 4, 8 -- rows of which cores.cu makes products; more are tiles.cu's
+local PART = 128 -- as in cores.cu
+local WORTH = 1 << 25 -- products of a number with a number, from which on tiles are quicker than linear.cu
+local STAGES = { [false] = 39936, [true] = 81408 } -- bytes of shared memory, as in tiles.cu
+
+local ceil, WEIGHTS = launch.ceil, launch.WEIGHTS
+
+--- Programs: for `reprise --build-kernels`.
+---@return reprise.LibraryEntry[]
+function m.library()
+  local list = {}
+  for _, dtype in ipairs { "f16", "bf16" } do
+    for _, file in ipairs { "cores.cu", "tiles.cu" } do
+      list[#list + 1] = { file = file, define = { W = WEIGHTS[dtype] }, gpu = true }
+    end
+  end
+  return list
+end
+
+local function kernel_of(device, file, name, p) return launch.kernel(device, file, name, "W", WEIGHTS[p.matrices[1].dtype]) end
+
+-- ---- few rows
+
+-- Units of cores.cu, and warps that share one.
+local function units_of(p, gated) return ceil(gated and p.each or #p.matrices * p.each, gated and 8 or 16) end
+local function split_of(n) return n > 4 * PART and 8 or 4 end
+
+-- Is there room for all warps, each with a slice of a unit, or two, at once?
+local function is_once(device, p, gated) return units_of(p, gated) * split_of(p.n) <= device.units * 16 end
+
+local function fits_few(device, p, gated)
+  if p.n <= 8 * PART then return true end
+  return p.n <= 16 * PART and not gated and not p.norm and is_once(device, p, gated)
+end
+
+-- How a kernel's name goes on, and its launch.
+local function few_geometry(device, p, gated)
+  local units, split = units_of(p, gated), split_of(p.n)
+  if is_once(device, p, gated) then
+    local warps = units * split >= device.units * 8 and 8 or split
+    return p.n > 8 * PART and "_two" or "", {
+      block = warps * 32, shared = 704 * warps, grid = ceil(units * split, warps),
+    }
+  end
+  return "_many", {
+    block = 256, shared = ceil(p.n, PART) * (PART * 32 + 32), grid = math.min(ceil(units, 8), device.units * 2),
+  }
+end
+
+-- ---- many rows
+
+-- Geometry, and whether warps share tiles, of which there would be too few.
+local function many_geometry(device, p, gated)
+  local columns = gated and 2 * p.each or #p.matrices * p.each -- of weights
+  local tiles = ceil(columns, 64) * ceil(p.rows, 64)
+  local quarters = tiles < device.units
+  if quarters then tiles = ceil(columns, 32) * ceil(p.rows, 32) end
+  return { block = 128, shared = STAGES[quarters], grid = math.min(tiles, device.units * 3) }, quarters and 1 or 0
+end
+
+-- ---- both
+
+--- Can this product be made here? With more than eight rows, of h that is there already.
+---@param x reprise.Tensor
+---@param p reprise.Product
+---@param gated boolean
+---@return boolean
+function m.fits(x, p, gated)
+  if not m.enabled or not launch.is_gpu(x.device) or p.rows < LEAST or p.n % 8 ~= 0 then return false end
+  if p.matrices[1].dtype == "f32" or not launch.lie_right(x, p) then return false end
+  if p.rows <= FEW then return fits_few(x.device, p, gated) end
+  return p.rows * p.n * p.each * #p.matrices >= WORTH
+end
+
+--- Does it make the norm too?
+---@param p reprise.Product
+---@return boolean
+function m.takes_norm(p) return p.rows <= FEW end
+
+--- y = scale * act(h w^T) + residual.
+---@param y reprise.Tensor
+---@param x reprise.Tensor
+---@param p reprise.Product
+function m.linear(y, x, p)
+  local device, w = x.device, p.matrices
+  local w2, w3, residual, scale = w[2] or false, w[3] or false, p.residual or false, p.scale or 1.0
+  if p.rows > FEW then
+    local geometry, quarters = many_geometry(device, p, false)
+    return launch.run(kernel_of(device, "tiles.cu", "tile_linear", p), geometry, {
+      y, x, w[1], w2, w3, residual, p.rows, p.n, p.each, quarters, p.act, scale,
+    })
+  end
+  local way, geometry = few_geometry(device, p, false)
+  if way == "_two" then
+    return launch.run(kernel_of(device, "cores.cu", "cores_linear_two", p), geometry, {
+      y, x, w[1], w2, w3, residual, p.rows, p.n, p.each, p.act, scale,
+    })
+  end
+  launch.run(kernel_of(device, "cores.cu", "cores_linear" .. way, p), geometry, {
+    y, x, p.norm or false, w[1], w2, w3, residual, p.rows, p.n, p.each, p.act, p.epsilon or 1e-6, scale,
+  })
+end
+
+--- y = act(h w^T) * (h gate^T).
+---@param y reprise.Tensor
+---@param x reprise.Tensor
+---@param p reprise.Product
+function m.gated(y, x, p)
+  local device, w, gate = x.device, p.matrices[1], p.matrices[2]
+  if p.rows > FEW then
+    local geometry, quarters = many_geometry(device, p, true)
+    return launch.run(kernel_of(device, "tiles.cu", "tile_gated", p), geometry, {
+      y, x, w, gate, p.rows, p.n, p.each, quarters, p.act,
+    })
+  end
+  local way, geometry = few_geometry(device, p, true)
+  launch.run(kernel_of(device, "cores.cu", "cores_gated" .. way, p), geometry, {
+    y, x, p.norm or false, w, gate, p.rows, p.n, p.each, p.act, p.epsilon or 1e-6,
+  })
+end
+
+return m
