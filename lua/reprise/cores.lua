@@ -27,7 +27,9 @@ function m.library()
   return list
 end
 
-local function kernel_of(device, file, name, p) return launch.kernel(device, file, name, "W", WEIGHTS[p.matrices[1].dtype]) end
+local function kernel_of(device, file, name, p)
+  return launch.kernel(device, file, name, "W", WEIGHTS[p.matrices[1].dtype])
+end
 
 -- ---- few rows
 

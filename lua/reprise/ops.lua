@@ -232,7 +232,8 @@ function m.gated(x, w, gate, options)
   local act = activation_of("gated", options.activation)
   if rows == 0 or columns == 0 then return core.empty(shape, "f32", device) end
   local p = {
-    matrices = { w, gate }, rows = rows, n = n, each = columns, act = act, norm = options.norm, epsilon = options.epsilon,
+    matrices = { w, gate }, rows = rows, n = n, each = columns, act = act, norm = options.norm,
+    epsilon = options.epsilon,
   }
   local way = way_of(x, p, true)
   if way then

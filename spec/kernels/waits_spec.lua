@@ -1,5 +1,6 @@
 --- The contract of programmatic edges, as far as the compiler's text shows it: every WAITS kernel of the library waits,
---- and before it does it reads no memory but what its EARLY parameters point to, and writes none but its own. NVRTC makes the text, no GPU is needed.
+--- and before it does it reads no memory but what its EARLY parameters point to, and writes none but its own. NVRTC makes
+--- the text, no GPU is needed.
 local core = require "reprise.core"
 local helper = require "spec.helper"
 local ops = require "reprise.ops"
