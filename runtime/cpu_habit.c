@@ -28,7 +28,8 @@ static void wait_longer(rp_habit *habit) {
 }
 
 static void end_window(rp_habit *habit) {
-  int64_t *usual = habit->mean + habit->alone, other = habit->mean[!habit->alone], mean = habit->spent / WINDOW;
+  int64_t *usual = habit->mean + habit->alone, other = habit->mean[!habit->alone],
+          mean = habit->spent / WINDOW;
   *usual = *usual ? (*usual + mean) / 2 : mean;
   if (other && *usual > other) { /* it is not what the trial promised, or the machine has changed */
     habit->alone = !habit->alone;

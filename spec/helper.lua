@@ -132,6 +132,26 @@ end
 --- Does the program watch itself with sanitizers?
 function m.sanitized() return (m.setting "REPRISE_SANITIZE" or "OFF") ~= "OFF" end
 
+--- All of a list; every N-th where REPRISE_SAMPLE says N: under a checker that makes everything fifty times slower.
+---@param list any[]
+---@return any[]
+function m.some(list)
+  local step, out = tonumber(os.getenv "REPRISE_SAMPLE") or 1, {}
+  for i = 1, #list, step do out[#out + 1] = list[i] end
+  return out
+end
+
+--- Runs `fn` with products made as without tensor cores: in one order of adding, however many rows there are.
+---@param fn fun()
+function m.without_cores(fn)
+  local cores = require "reprise.cores"
+  local before = cores.enabled
+  cores.enabled = false
+  local ok, why = pcall(fn)
+  cores.enabled = before
+  if not ok then error(why, 0) end
+end
+
 --- Marks the test that runs as pending where kernels of one's own do not compile for the device.
 ---@param device string
 function m.needs_compiler(device)

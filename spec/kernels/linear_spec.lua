@@ -118,18 +118,8 @@ helper.each_device(function(name)
     assert.is_nil(reference.difference(reference.flat(y), want, bounds(weight, 1, want)))
   end)
 
-  -- Tensor cores add in an order of their own, and serve four rows and more.
-  local function without_cores(fn)
-    local cores = require "reprise.cores"
-    local before = cores.enabled
-    cores.enabled = false
-    local ok, why = pcall(fn)
-    cores.enabled = before
-    if not ok then error(why, 0) end
-  end
-
   it("gives a row the same bits whatever other rows there are", function()
-    without_cores(function()
+    helper.without_cores(function()
       local n, m, rows = 264, 31, 19
       local x = reference.tensor(random, { rows, n }, "f32", dev)
       local w = reference.tensor(random, { m, n }, "f16", dev)
@@ -169,7 +159,7 @@ helper.each_device(function(name)
       for i = 1, 3 do w[i] = reference.tensor(random, { m, n }, "f16", dev, 0.2) end
       for _, norm in ipairs { gamma, false } do
         local options = { norm = norm or nil, activation = "relu" }
-        without_cores(function()
+        helper.without_cores(function()
           local all = ops.linear(x, w, options)
           for r = 1, 9, 4 do assert.is_true(all:slice(1, r, r):equal(ops.linear(x:slice(1, r, r), w, options))) end
         end)

@@ -275,12 +275,12 @@ helper.each_device(function(name)
       local groups, keys = by_arguments(lines(file))
       for _, key in ipairs(keys) do
         if groups[key][1].args.num_beams > 1 then
-          it("finds what transformers finds with " .. key, function() check_group(groups[key]) end)
+          it("finds what transformers finds with " .. key, function() check_group(helper.some(groups[key])) end)
         end
       end
     end
 
-    local entries = lines "reference.jsonl"
+    local entries = helper.some(lines "reference.jsonl")
 
     -- Strings in order (neighbours closer than 2e-5 may swap) and scores of equal strings.
     local function agrees(entry, got, bound)
@@ -304,17 +304,28 @@ helper.each_device(function(name)
       end
     end)
 
-    it("finds in a batch of 64 words, bit for bit, what it finds one by one", function()
+    it("finds in a batch of 64 words what it finds one by one", function()
       local group = table.move(entries, 1, 64, 1, {})
       local o = options(model, FIVE, 96)
       for i, list in ipairs(found(model, encoded(group), o)) do
-        assert.same(found(model, encoded { group[i] }, o)[1], list)
+        compare(found(model, encoded { group[i] }, o)[1], list, group[i].word)
       end
+    end)
+
+    it("finds the same bit for bit without tensor cores", function()
+      helper.without_cores(function()
+        local plain = rp.t5.load(MODEL, { device = device })
+        local group = table.move(entries, 1, 64, 1, {})
+        local o = options(plain, FIVE, 96)
+        for i, list in ipairs(found(plain, encoded(group), o)) do
+          assert.same(found(plain, encoded { group[i] }, o)[1], list)
+        end
+      end)
     end)
 
     it("finds the same best with f16 caches", function()
       local half = rp.t5.load(MODEL, { device = device, kv = "f16" })
-      for i = 1, 300 do
+      for i = 1, math.min(300, #entries) do
         local got, entry = found(half, encoded { entries[i] }, options(model, FIVE, 96))[1], entries[i]
         assert.equal(entry.beam5, model.tokenizer:decode(got[1].ids))
         assert(near(got[1].score, entry.beams[1][2], 1e-3))

@@ -5,11 +5,9 @@ local helper = require "spec.helper"
 
 local MODEL = "scripts/models/g2p"
 
-local words, greedy = {}, {}
-for line in io.lines(helper.fixture "reference.jsonl") do
-  local entry = core.json_decode(line)
-  words[#words + 1], greedy[#greedy + 1] = entry.word, entry.greedy
-end
+local words, greedy, all = {}, {}, {}
+for line in io.lines(helper.fixture "reference.jsonl") do all[#all + 1] = core.json_decode(line) end
+for i, entry in ipairs(helper.some(all)) do words[i], greedy[i] = entry.word, entry.greedy end
 
 local function lines(text)
   local out = {}
@@ -39,7 +37,7 @@ describe("the demo model", function()
   helper.each_device(function(device)
     it("spells 200 words as transformers does, one at a time", function()
       local model = rp.t5.load(MODEL, { device = device })
-      for i = 1, 200 do assert.are.equal(greedy[i], model:generate(words[i])[1].text) end
+      for i = 1, math.min(200, #words) do assert.are.equal(greedy[i], model:generate(words[i])[1].text) end
       local figures = model:figures()
       assert(figures.graphs <= 2, "more graphs than buckets of source lengths")
       assert(figures.ratio <= 1.05, "a plan is far from its lower bound")
@@ -47,9 +45,9 @@ describe("the demo model", function()
 
     it("spells 200 words as transformers does, in batches", function()
       local model = rp.t5.load(MODEL, { device = device })
-      for first = 1, 200, 50 do
+      for first = 1, math.min(200, #words), 50 do
         local batch = table.move(words, first, first + 49, 1, {})
-        assert.are.equal(50, agreeing(model:generate(batch), first))
+        assert.are.equal(#batch, agreeing(model:generate(batch), first))
       end
     end)
 
@@ -67,7 +65,7 @@ describe("the demo model", function()
       assert.are.same(greedy, out)
       local graphs, ratio = err:match "(%d+) graphs captured in [%d.]+ ms, largest plan ([%d.]+) of its lower bound"
       assert(tonumber(graphs) <= 2 and tonumber(ratio) <= 1.05, err)
-      assert.matches("2000 words, 34331 tokens", err, 1, true)
+      assert.matches(#words == 2000 and "2000 words, 34331 tokens" or #words .. " words", err, 1, true)
     end)
   end)
 end)
