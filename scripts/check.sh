@@ -74,7 +74,8 @@ check_valgrind() {
   if ! has valgrind; then skip valgrind "it is not installed (Debian and Ubuntu: apt-get install valgrind)" && return; fi
   configure_into $checks/valgrind/build -DCMAKE_BUILD_TYPE=RelWithDebInfo
   export REPRISE_POOL=off
-  run_specs valgrind env REPRISE_SAMPLE=40 timeout 3600 valgrind --quiet --fair-sched=yes --leak-check=full --errors-for-leak-kinds=definite --error-exitcode=97 \
+  run_specs valgrind env REPRISE_SAMPLE=40 timeout 3600 valgrind --quiet --fair-sched=yes --leak-check=full \
+    --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=97 \
     "--log-file=$checks/valgrind/reports/report.%p" $checks/valgrind/build/reprise --test
   unset REPRISE_POOL
 }
