@@ -5,15 +5,24 @@
 
 #include "mem.h"
 
-enum { LEAST = 64 << 20 };
+enum { LEAST = 64 << 20, OTHERS = 8 };
 
-rp_status rp_arena_open(rp_device *dev, size_t want, rp_arena *out) {
-  *out = (rp_arena){.device = dev};
-  for (size_t bytes = want;; bytes /= 2) {
-    rp_status status = dev->ops->reserve(dev, bytes, &out->base);
+/* The most that can be had of bytes, half of them, a quarter ... */
+static rp_status reserve_most(rp_arena *out, size_t bytes) {
+  for (;; bytes /= 2) {
+    rp_status status = out->device->ops->reserve(out->device, bytes, &out->base);
     if (status == RP_OK) return out->reserved = bytes, RP_OK;
     if (bytes / 2 < LEAST) return status;
   }
+}
+
+/* Where there are not as many addresses as are wanted, other arenas want some of what there is. */
+rp_status rp_arena_open(rp_device *dev, size_t want, rp_arena *out) {
+  *out = (rp_arena){.device = dev};
+  RP_TRY(reserve_most(out, want));
+  if (out->reserved == want || out->reserved / OTHERS < LEAST) return RP_OK;
+  dev->ops->release(dev, out->base, out->reserved);
+  return reserve_most(out, out->reserved / OTHERS);
 }
 
 static size_t down(size_t bytes, size_t unit) { return bytes / unit * unit; }
