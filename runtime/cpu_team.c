@@ -51,7 +51,7 @@ typedef struct member {
   rp_scratch own;
   uint64_t next; /* number of the first task that it may work on, when its thread starts */
   bool caller;
-  int64_t began;   /* caller: when it took its share of the task, ns */
+  int64_t began;   /* caller: when the job began, ns */
   int64_t noticed; /* caller: when it saw the Ctrl-C, ns; 0: none */
   bool late;       /* caller: somebody kept it waiting */
 } member;
@@ -186,7 +186,8 @@ static void run_share(member *m, member *owner, uint64_t number) {
   ring(&team.waiting);
 }
 
-/* Was somebody late? What the caller waits for should not take longer than what it ran itself. */
+/* Was somebody late? What the caller waits for should not take longer than all that the job has taken so far. A clock a
+ * task would cost a fortieth of a small decoder's step. */
 static void note_late(member *m, int64_t start) {
   int64_t waited = now() - start;
   if (m->caller && waited > SPIN_NS && waited > start - m->began) m->late = true;
@@ -215,7 +216,6 @@ static void wait_for(member *m, member *other, uint64_t number) {
 
 /* Works on a task until all shares have ended: its own too, which another may have taken. */
 static void work(member *m, uint64_t number) {
-  if (m->caller) m->began = now();
   if (take(m, number)) run_share(m, m, number);
   for (int i = 0; i < team.members; i++) wait_for(m, team.list + i, number);
 }
@@ -250,6 +250,7 @@ static bool run_together(const rp_job *job, bool *late) {
   m->scratch = job->scratch;
   m->noticed = 0;
   m->late = false;
+  m->began = now();
   team.job = job;
   team.first = atomic_load_explicit(&team.last, memory_order_relaxed) + 1;
   atomic_store_explicit(&team.stop, false, memory_order_relaxed);
