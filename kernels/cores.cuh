@@ -21,7 +21,7 @@
 struct tile_sum { float c[4]; };
 struct pair { float first, second; };
 
-#ifdef __CUDA_ARCH__
+#if __CUDA_ARCH__ >= 800
 INLINE void cores_add (tile_sum &s, pair a, pair a8, pair b) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(s.c[0]), "+f"(s.c[1]), "+f"(s.c[2]), "+f"(s.c[3])
@@ -36,7 +36,8 @@ INLINE void copy16 (void *to, const void *from, bool there) {
 INLINE void copies_end () { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* Until all but the last N groups of this thread are there. */
 template <int N> INLINE void copies_wait () { asm volatile("cp.async.wait_group %0;" :: "n"(N) : "memory"); }
-#else /* on the CPU device, which plays a GPU */
+
+#else /* older GPUs, which are not asked, and the CPU device, which plays one */
 INLINE void copy16 (void *to, const void *from, bool there) {
   *(uint4 *)to = there ? rp_words(from) : make_uint4(0, 0, 0, 0);
 }

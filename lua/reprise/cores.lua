@@ -72,13 +72,19 @@ end
 
 -- ---- both
 
+-- A GPU from compute capability 8.0 on, or a CPU that plays one.
+local function has_cores(device)
+  local capability = device.arch:match "^sm_(%d+)"
+  return launch.is_gpu(device) and (not capability or tonumber(capability) >= 80)
+end
+
 --- Can this product be made here? With more than eight rows, of h that is there already.
 ---@param x reprise.Tensor
 ---@param p reprise.Product
 ---@param gated boolean
 ---@return boolean
 function m.fits(x, p, gated)
-  if not m.enabled or not launch.is_gpu(x.device) or p.rows < LEAST or p.n % 8 ~= 0 then return false end
+  if not m.enabled or p.rows < LEAST or p.n % 8 ~= 0 or not has_cores(x.device) then return false end
   if p.matrices[1].dtype == "f32" or not launch.lie_right(x, p) then return false end
   if p.rows <= FEW then return fits_few(x.device, p, gated) end
   return p.rows * p.n * p.each * #p.matrices >= WORTH
