@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ahead.h"
 #include "bind.h"
 
 enum {
@@ -102,6 +103,23 @@ static int compile(lua_State *L) {
   program_box *box = rp_new(L, sizeof *box, RP_PROGRAM_NAME);
   RP_CALL(L, rp_program_compile(dev, &spec, &box->program));
   return 1;
+}
+
+/* compile_ahead(device, specs): what a spec needs stays on the stack. */
+static int compile_ahead(lua_State *L) {
+  enum { SLOTS = 12 }; /* a spec takes on the stack, at most */
+  rp_device *dev = rp_check_device(L, 1);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  lua_settop(L, 2);
+  lua_Integer count = (lua_Integer)lua_rawlen(L, 2);
+  luaL_checkstack(L, (int)count * SLOTS + SLOTS, "too many sources");
+  rp_program_spec *specs = lua_newuserdatauv(L, ((size_t)count + 1) * sizeof *specs, 0);
+  for (lua_Integer i = 0; i < count; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    specs[i] = read_spec(L, lua_gettop(L));
+  }
+  rp_ahead(dev, specs, (size_t)count);
+  return 0;
 }
 
 /* build_kernels(folder, kind, arch, spec) */
@@ -439,8 +457,11 @@ static int param_close(lua_State *L) {
 }
 
 void rp_bind_program(lua_State *L) {
-  static const luaL_Reg functions[] = {
-      {"compile", compile}, {"build_kernels", build_kernels}, {"param", param}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"compile", compile},
+                                       {"compile_ahead", compile_ahead},
+                                       {"build_kernels", build_kernels},
+                                       {"param", param},
+                                       {NULL, NULL}};
   static const luaL_Reg program_methods[] = {
       {"kernel", kernel_method}, {"close", program_close}, {NULL, NULL}};
   static const luaL_Reg program_meta[] = {

@@ -121,6 +121,12 @@ static int open_user(void) {
   return user_path(path, sizeof path) ? rp_folder_open(path, 0700) : -1;
 }
 
+bool rp_cache_keeps(void) {
+  int folder = open_user();
+  if (folder >= 0) close(folder);
+  return folder >= 0;
+}
+
 static rp_status get_prebuilt(const rp_device_ops *ops, const char *arch, const rp_source *source,
                               rp_image *out, rp_found *found) {
   char path[4096];

@@ -49,31 +49,36 @@ rp_status rp_cuda_compiler_key(char *out, size_t room) {
 
 /* ---- signals */
 
-/* NVRTC puts handlers of its own in place of SIGINT's and SIGTERM's. Both are blocked while it works and ours
- * are put back after; one compilation at a time, or two threads would put back each other's. */
-static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
-
-typedef struct shelter {
-  sigset_t mask;
+/* NVRTC puts handlers of its own in place of SIGINT's and SIGTERM's. Both are blocked in a thread while it
+ * compiles, and ours are put back by the last of those that compile at a time. */
+static struct {
+  pthread_mutex_t gate; /* guards the rest */
+  int inside;
   struct sigaction interrupt, terminate;
-} shelter;
+} shelter = {.gate = PTHREAD_MUTEX_INITIALIZER};
 
-static void enter_shelter(shelter *s) {
+static void enter_shelter(sigset_t *mask) {
   sigset_t both;
   sigemptyset(&both);
   sigaddset(&both, SIGINT);
   sigaddset(&both, SIGTERM);
-  pthread_mutex_lock(&compiling);
-  pthread_sigmask(SIG_BLOCK, &both, &s->mask);
-  sigaction(SIGINT, NULL, &s->interrupt);
-  sigaction(SIGTERM, NULL, &s->terminate);
+  pthread_sigmask(SIG_BLOCK, &both, mask);
+  pthread_mutex_lock(&shelter.gate);
+  if (shelter.inside++ == 0) {
+    sigaction(SIGINT, NULL, &shelter.interrupt);
+    sigaction(SIGTERM, NULL, &shelter.terminate);
+  }
+  pthread_mutex_unlock(&shelter.gate);
 }
 
-static void leave_shelter(const shelter *s) {
-  sigaction(SIGINT, &s->interrupt, NULL);
-  sigaction(SIGTERM, &s->terminate, NULL);
-  pthread_sigmask(SIG_SETMASK, &s->mask, NULL);
-  pthread_mutex_unlock(&compiling);
+static void leave_shelter(const sigset_t *mask) {
+  pthread_mutex_lock(&shelter.gate);
+  if (--shelter.inside == 0) {
+    sigaction(SIGINT, &shelter.interrupt, NULL);
+    sigaction(SIGTERM, &shelter.terminate, NULL);
+  }
+  pthread_mutex_unlock(&shelter.gate);
+  pthread_sigmask(SIG_SETMASK, mask, NULL);
 }
 
 /* ---- target */
@@ -244,13 +249,13 @@ static rp_status run(job *j, rp_image *out) {
 
 rp_status rp_cuda_compile(const char *arch, const rp_source *source, rp_image *out) {
   job j = {.arch = arch, .source = source};
-  shelter s;
+  sigset_t mask;
   *out = (rp_image){0};
   RP_TRY(rp_nvrtc_load());
-  enter_shelter(&s);
+  enter_shelter(&mask);
   rp_status status = run(&j, out);
   if (j.program) rp_nvrtc.nvrtcDestroyProgram(&j.program);
-  leave_shelter(&s); /* a Ctrl-C that waited comes now */
+  leave_shelter(&mask); /* a Ctrl-C that waited comes now */
   rp_free(j.headers);
   rp_free(j.text);
   if (status == RP_OK && rp_interrupts)

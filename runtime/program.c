@@ -205,11 +205,25 @@ static rp_status build(rp_device *dev, unit *u, rp_program **out) {
   return status;
 }
 
+static rp_status unit_for(unit *u, const rp_device *dev, const rp_program_spec *spec) {
+  const char *cuda_folder = dev->ops->cuda_folder; /* of a CPU, which may play a GPU */
+  return unit_open(u, cuda_folder, cuda_folder && dev->simt, spec);
+}
+
+rp_status rp_program_warm(rp_device *dev, const rp_program_spec *spec) {
+  unit u;
+  rp_image image;
+  RP_TRY(unit_for(&u, dev, spec));
+  rp_status status = rp_cache_get(dev->ops, dev->arch, &u.source, &image);
+  if (status == RP_OK) rp_image_free(&image);
+  unit_free(&u);
+  return status;
+}
+
 rp_status rp_program_compile(rp_device *dev, const rp_program_spec *spec, rp_program **out) {
   unit u;
   RP_TRY(rp_device_usable(dev));
-  const char *cuda_folder = dev->ops->cuda_folder; /* of a CPU, which may play a GPU */
-  RP_TRY(unit_open(&u, cuda_folder, cuda_folder && dev->simt, spec));
+  RP_TRY(unit_for(&u, dev, spec));
   rp_status status = build(dev, &u, out);
   unit_free(&u);
   return status;

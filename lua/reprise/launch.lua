@@ -15,6 +15,30 @@ m.WEIGHTS = { f32 = "float", f16 = "f16", bf16 = "bf16" }
 m.watch = nil
 
 local programs = setmetatable({}, { __mode = "k" }) -- device -> "file type" -> program
+local awaited = setmetatable({}, { __mode = "k" }) -- device -> specs
+
+--- Says which programs of the library will soon be needed: as soon as one has to be compiled, all that are missing are,
+--- side by side.
+---@param device reprise.Device
+---@param entries reprise.LibraryEntry[]
+function m.expect(device, entries)
+  local specs = {}
+  for i, entry in ipairs(entries) do
+    specs[i] = { file = core.home() .. "/kernels/" .. entry.file, define = entry.define }
+  end
+  awaited[device] = specs
+end
+
+local function compile(device, file, define)
+  local before = core.cache_counts().compiled
+  local program = core.compile { file = core.home() .. "/kernels/" .. file, define = define, device = device }
+  local specs = awaited[device]
+  if specs and core.cache_counts().compiled > before then
+    awaited[device] = nil
+    core.compile_ahead(device, specs)
+  end
+  return program
+end
 
 --- A kernel of the library; its program is compiled once a device and set of defines.
 ---@param device reprise.Device
@@ -31,9 +55,7 @@ function m.kernel(device, file, name, define, value)
   end
   local key = file .. " " .. (value or "")
   if not made[key] then
-    local path = core.home() .. "/kernels/" .. file
-    local defines = type(define) == "string" and { [define] = value } or define or {}
-    made[key] = core.compile { file = path, define = defines, device = device }
+    made[key] = compile(device, file, type(define) == "string" and { [define] = value } or define or {})
   end
   local found = made[key]:kernel(name)
   return m.watch and m.watch(found) or found

@@ -1,9 +1,32 @@
 --- `reprise --build-kernels DIR [--arch a,b]`: compiles the library's kernels ahead of time, as entries that the kernel
--- cache looks up first. Running then needs no compiler.
+-- cache looks up first. Running then needs no compiler. And which of them a model needs first.
 
 local core = require "reprise.core"
+local launch = require "reprise.launch"
 
 local m = {}
+
+-- What a model's first token needs: files, and what their defines may be besides those of the model.
+local FIRST = {
+  ["embed.cu"] = true, ["norm.cu"] = true, ["linear.cu"] = true, ["few.cu"] = true, ["tiles.cu"] = true,
+  ["attention.cu"] = true, ["sample.cu"] = true,
+}
+local ALWAYS = { ROWS = "1", KV = "float" } -- greedy decoding has one row; encoders keep f32
+
+--- Of the library, what a model of such weights and caches needs for its first token.
+---@param device reprise.Device
+---@param weights reprise.Dtype
+---@param kv "f32"|"f16"
+---@return reprise.LibraryEntry[]
+function m.first(device, weights, kv)
+  local own, list = { W = launch.WEIGHTS[weights], KV = kv == "f16" and "f16" or "float" }, {}
+  for _, entry in ipairs(require("reprise.ops").library) do
+    local fits = FIRST[entry.file] and (not entry.gpu or launch.is_gpu(device))
+    for name, value in pairs(entry.define) do fits = fits and (value == own[name] or value == ALWAYS[name]) end
+    if fits then list[#list + 1] = entry end
+  end
+  return list
+end
 
 --- The kernel files with the defines they are compiled with: the runtime's own, then those of the operations.
 local function sources(kind)

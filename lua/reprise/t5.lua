@@ -5,9 +5,11 @@ local bias = require "reprise.bias"
 local config = require "reprise.config"
 local forms = require "reprise.forms"
 local generate = require "reprise.generate"
+local launch = require "reprise.launch"
 local nn = require "reprise.nn"
 local ops = require "reprise.ops"
 local options = require "reprise.options"
+local prebuild = require "reprise.prebuild"
 local raise = require "reprise.raise"
 local rp = require "reprise"
 local session = require "reprise.session"
@@ -253,6 +255,7 @@ local function read_model(model, w)
   local own = r.w:has "lm_head.weight"
   model.head = own and matrix(r, "lm_head.weight", r.c.vocab, r.c.width) or model.decoder.embedding
   r.w:close()
+  launch.expect(model.device, prebuild.first(model.device, model.head.dtype, model.kv))
   return model
 end
 

@@ -137,6 +137,12 @@ function core.tensor(value, dtype, place) end
 ---@return reprise.Program
 function core.compile(spec) end
 
+--- Compiles those of some sources that no folder has yet, side by side, so that `compile` finds them. What fails says
+--- nothing here, but when it is compiled.
+---@param device reprise.Device
+---@param specs reprise.ProgramSpec[]
+function core.compile_ahead(device, specs) end
+
 --- Compiles a source into a folder of prebuilt kernels; no device is opened.
 ---@param folder string
 ---@param kind "cpu"|"cuda"

@@ -67,6 +67,38 @@ describe("the kernel cache", function()
       expect { hits = 1 }
     end)
 
+    -- Counts of a process that compiles its sources ahead, then one by one; how many of them fail then.
+    local function ahead(count, more)
+      local names = {}
+      for i, file in ipairs(kernels.sources(helper.tmp(), count)) do names[i] = ("{ file = %q }"):format(file) end
+      local code, out, err = helper.run(([[REPRISE_CACHE=%s %s -e '
+        local core = require "reprise.core"
+        local device, specs, failed = core.device "%s", { %s }, 0
+        core.compile_ahead(device, specs)
+        local after = core.cache_counts()
+        for _, spec in ipairs(specs) do
+          spec.device = device
+          if not pcall(core.compile, spec) then failed = failed + 1 end
+        end
+        print(after.compiled, core.cache_counts().compiled, core.cache_counts().hits, failed)']]):format(
+        cache, helper.quote(helper.program()), device, table.concat(names, ", ") .. (more or "")))
+      assert.are.equal(0, code, err)
+      return out
+    end
+
+    it("is filled side by side, and what is compiled ahead is found", function()
+      helper.needs_compiler(device)
+      assert.are.equal("5\t5\t5\t0\n", ahead(5))
+      assert.are.equal("0\t0\t0\t0\n", ahead(0))
+    end)
+
+    it("says what does not compile ahead when it is compiled", function()
+      helper.needs_compiler(device)
+      local wrong = [[, { source = "#include \"prelude.cuh\"\nKERNEL void f(float *y) { y = 1; }" }, { file = "/no/such.cu" }]]
+      local out = ahead(2, wrong)
+      assert.are.equal("3\t4\t2\t2\n", out)
+    end)
+
     it("works without a folder", function()
       helper.needs_compiler(device)
       cache = helper.tmp() .. "/file"
