@@ -239,8 +239,12 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
 
 template <bool GATED> INLINE void run_any (const task &t) {
   release_next();
-#ifdef REPRISE_GPU /* few rows are few.cu's, if they lie right: no kernels of their own for 1, 2, 4 and 5 */
-  if (t.rows <= t.tile) run<8, 2, GATED>(t);
+#ifdef REPRISE_GPU
+  if (t.tile == 1) run<1, 2, GATED>(t);
+  else if (t.tile == 2) run<2, 2, GATED>(t);
+  else if (t.tile <= 4) run<4, 2, GATED>(t);
+  else if (t.tile == 5 && t.rows == 5) run<5, 2, GATED>(t);
+  else if (t.rows <= t.tile) run<8, 2, GATED>(t);
   else run<8, 4, GATED>(t);
 #else
   run<1, 1, GATED>(t);
