@@ -323,13 +323,17 @@ helper.each_device(function(name)
       end)
     end)
 
-    it("finds the same best with f16 caches", function()
-      local half = rp.t5.load(MODEL, { device = device, kv = "f16" })
-      for i = 1, math.min(300, #entries) do
-        local got, entry = found(half, encoded { entries[i] }, options(model, FIVE, 96))[1], entries[i]
-        assert.equal(entry.beam5, model.tokenizer:decode(got[1].ids))
-        assert(near(got[1].score, entry.beams[1][2], 1e-3))
+    it("changes at most one best of 2,000 words with f16 caches, and scores by less than 1e-3", function()
+      local half, same = rp.t5.load(MODEL, { device = device, kv = "f16" }), 0
+      for first = 1, #entries, 20 do
+        local group = table.move(entries, first, math.min(first + 19, #entries), 1, {})
+        for i, got in ipairs(found(half, encoded(group), options(model, FIVE, 96))) do
+          local want, best = group[i], model.tokenizer:decode(got[1].ids)
+          if best == want.beam5 then same = same + 1 end
+          assert(best ~= want.beam5 or math.abs(got[1].score - want.beams[1][2]) <= 1e-3, want.word)
+        end
       end
+      assert(same >= #entries - 1, ("%d of %d words agree"):format(same, #entries))
     end)
   end)
 end)
