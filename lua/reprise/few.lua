@@ -27,6 +27,10 @@ end
 ---@return boolean
 function m.fits(x, p) return launch.is_gpu(x.device) and p.rows <= 8 and p.n % 8 == 0 and launch.lie_right(x, p) end
 
+--- Does it make the norm too?
+---@return boolean
+function m.takes_norm() return true end
+
 -- Warps that share a unit: where units are few and rows long.
 local function split_of(device, n, units, normed)
   local split = 1

@@ -28,7 +28,8 @@ local CHUNK = 1024 -- scores at a time, as in attention.cu
 ---@field gpu boolean? only for GPUs
 
 local function variants()
-  local list = table.move(cores.library(), 1, 4, 1, few.library())
+  local list = few.library()
+  for _, entry in ipairs(cores.library()) do list[#list + 1] = entry end
   for _, file in ipairs { "norm.cu", "sample.cu", "candidates.cu", "beam.cu", "bench.cu" } do
     list[#list + 1] = { file = file, define = {} }
   end
@@ -171,11 +172,11 @@ local function way_of(x, p, gated)
   return cores.fits(x, p, gated) and cores or few.fits(x, p) and few or nil
 end
 
--- Calls `fn` with x, or with its norm, where the kernel takes none.
-local function made_ready(x, p, way, fn)
-  if not p.norm or way ~= cores or cores.takes_norm(p) then return fn(x) end
+-- Makes y by one of these ways; of the norm of x, where the kernel takes none.
+local function make(way, name, y, x, p)
+  if not p.norm or way.takes_norm(p) then return way[name](y, x, p) end
   local h <close> = m.norm(x, p.norm, p.epsilon)
-  fn(h)
+  way[name](y, h, p)
 end
 
 --- scale * act(h w^T) + residual, h = x or its norm. Up to three matrices of one shape: their products side by side.
@@ -201,7 +202,7 @@ function m.linear(x, w, options)
   local way = way_of(x, p, false)
   if way then
     local y = core.empty(shape, "f32", device)
-    made_ready(x, p, way, function(h) way.linear(y, h, p) end)
+    make(way, "linear", y, x, p)
     return y
   end
   local tile, staged, shared = tiles("linear", device, rows, n, normed)
@@ -238,7 +239,7 @@ function m.gated(x, w, gate, options)
   local way = way_of(x, p, true)
   if way then
     local y = core.empty(shape, "f32", device)
-    made_ready(x, p, way, function(h) way.gated(y, h, p) end)
+    make(way, "gated", y, x, p)
     return y
   end
   local tile, staged, shared = tiles("gated", device, rows, n, options.norm ~= nil)
