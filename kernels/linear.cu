@@ -61,29 +61,22 @@ template <int R, int C, class X, class U> INLINE void step (X x, U w, partial *p
 
 /* ---- a unit of work on a GPU: a few columns of a tile of rows */
 
-/* p[c * padded<R>() + r] = h[r] . w[c] over a slice from `k` to `end`, spread over the warp's lanes. early: the weights of
- * the first step are in `ahead`. */
-template <int R, int C> INLINE void dots (const rows_of &tile, i32 k, i32 end, const W **w, bool early, const float8 *ahead,
-                                          partial *p) {
+/* p[c * padded<R>() + r] = h[r] . w[c] over a slice from `k` to `end`, spread over the warp's lanes. */
+template <int R, int C> INLINE void dots (const rows_of &tile, i32 k, i32 end, const W **w, partial *p) {
   i32 row[R], packed = tile.packed < end ? tile.packed : end;
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
   UNROLL for (int i = 0; i < padded<R>() * C; i++) p[i] = none();
   k += (i32)LANE * 8;
   auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
-  auto asked = [&] (int c) { return ahead[c]; };
   auto weight = [&] (int c) { return weight8(w[c] + k); };
   auto part_of_x = [&] (int r) { return part8(tile.x + row[r] + k, end - k); };
   auto part_of_w = [&] (int c) { return part8(w[c] + k, end - k); };
-  if (early && k < packed) {
-    step<R, C>(x, asked, p);
-    k += LANES * 8;
-  }
   for (; k < packed; k += LANES * 8) step<R, C>(x, weight, p);
   for (; k < end; k += LANES * 8) step<R, C>(part_of_x, part_of_w, p);
 }
 
 /* Columns from j on (C of them, half as many with a gate) of a tile of at most R rows. */
-template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
+template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j) {
   enum { P = padded<R>(), N = P * (GATED ? C / 2 : C) };
   const W *w[C];
   float s[HELD(N)] = {0}, gate[HELD(N)] = {0};
@@ -91,7 +84,7 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
   for (i32 k = 0; k < t.n; k += SLICE) {
     partial p[P * C];
     float part[HELD(N)];
-    dots<R, C>(tile, k, k + SLICE < t.n ? k + SLICE : t.n, w, early && k == 0, ahead, p);
+    dots<R, C>(tile, k, k + SLICE < t.n ? k + SLICE : t.n, w, p);
     totals<N>(p, part);
     s[0] += part[0];
     if (GATED) totals<N>(p + P * C - N, part), gate[0] += part[0];
@@ -108,10 +101,10 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
   }
 }
 
-template <int C, bool GATED> INLINE i32 unit () { return GATED ? C / 2 : C; }
-template <int R, int C, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool early, const float8 *ahead) {
-  make<R, C, GATED>(t, tile, j, early, ahead);
-}
+/* A few rows that few.cu does not take are made as if there were eight: a variant for each number of rows makes the compiler
+ * three times as slow. */
+template <bool GATED> INLINE i32 unit () { return GATED ? 2 : 4; }
+template <bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) { make<8, 4, GATED>(t, tile, j); }
 
 #else
 
@@ -154,7 +147,7 @@ template <int R, int C, bool GATED, bool FAR> INLINE void dots (const rows_of &t
 
 enum { NEAR = 2048 / (i32)sizeof(W) }; /* longest row of weights of which 16 fit into L1 */
 
-template <int C, bool GATED> INLINE i32 unit () { return 8; }
+template <bool GATED> INLINE i32 unit () { return 8; }
 
 /* y[0 .. 7] of a row, from column j on. */
 INLINE void put (const task &t, i32 row, i32 j, float8 s, float8 scale) {
@@ -187,7 +180,7 @@ template <int R, int C, bool GATED, bool FAR> INLINE void make (const task &t, c
 template <bool GATED> APART void make_near (const task &t, const rows_of &tile, i32 j) { make<1, 8, GATED, false>(t, tile, j); }
 template <bool GATED> APART void make_far (const task &t, const rows_of &tile, i32 j) { make<1, 4, GATED, true>(t, tile, j); }
 
-template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j, bool, const float8 *) {
+template <bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) {
   switch (tile.count) {
     case 1: t.n <= NEAR ? make_near<GATED>(t, tile, j) : make_far<GATED>(t, tile, j); break;
     case 2: make<2, 4, GATED, true>(t, tile, j); break;
@@ -201,21 +194,14 @@ template <int, int, bool GATED> INLINE void make_unit (const task &t, const rows
 #endif
 
 /* A block's share of (tile, unit of columns), a tile's units together, so that rows are staged as rarely as may be. */
-template <int R, int C, bool GATED> INLINE void run (const task &t) {
+template <bool GATED> INLINE void run (const task &t) {
   DYNAMIC(float, h);
-  i32 wide = unit<C, GATED>(), units = (t.columns + wide - 1) / wide;
+  i32 wide = unit<GATED>(), units = (t.columns + wide - 1) / wide;
   span mine = share((t.rows + t.tile - 1) / t.tile * units);
+  release_next();
   i32 packed = packable(t.w[0], t.n);
   if (t.w[1]) packed &= packable(t.w[1], t.n);
   if (t.w[2]) packed &= packable(t.w[2], t.n);
-  float8 ahead[C];
-#ifdef REPRISE_GPU
-  if (C == 2 && mine.first < mine.last && (i32)LANE * 8 < packed) {
-    const W *w[C];
-    pick<C, GATED>(t, (mine.first % units + (i32)WARP) * wide, w);
-    UNROLL for (int c = 0; c < C; c++) ahead[c] = weight8(w[c] + LANE * 8);
-  }
-#endif
   wait_previous();
   rows_of tile = {h, (t.n + 7) & ~7, 0, 0, packed};
   for (i32 at = mine.first; at < mine.last;) {
@@ -232,23 +218,9 @@ template <int R, int C, bool GATED> INLINE void run (const task &t) {
       tile.packed = packed & packable(t.x, t.n);
     }
     for (i32 u = from + (i32)WARP; u < to; u += (i32)WARPS)
-      make_unit<R, C, GATED>(t, tile, u * wide, C == 2 && at == mine.first && u == from + (i32)WARP, ahead);
+      make_unit<GATED>(t, tile, u * wide);
     at += to - from;
   }
-}
-
-template <bool GATED> INLINE void run_any (const task &t) {
-  release_next();
-#ifdef REPRISE_GPU
-  if (t.tile == 1) run<1, 2, GATED>(t);
-  else if (t.tile == 2) run<2, 2, GATED>(t);
-  else if (t.tile <= 4) run<4, 2, GATED>(t);
-  else if (t.tile == 5 && t.rows == 5) run<5, 2, GATED>(t);
-  else if (t.rows <= t.tile) run<8, 2, GATED>(t);
-  else run<8, 4, GATED>(t);
-#else
-  run<1, 1, GATED>(t);
-#endif
 }
 
 WAITS KERNEL void linear (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *w2,
@@ -256,11 +228,11 @@ WAITS KERNEL void linear (float *y, const float *x, EARLY const float *gamma, EA
                           i32 act, float eps, float scale) {
   i32 matrices = w3 ? 3 : w2 ? 2 : 1;
   task t = {y, x, residual, gamma, {w, w2, w3}, rows, n, m, m * matrices, tile, staged, act, eps, scale};
-  run_any<false>(t);
+  run<false>(t);
 }
 
 WAITS KERNEL void gated (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *gate,
                          i32 rows, i32 n, i32 m, i32 tile, i32 staged, i32 act, float eps) {
   task t = {y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, tile, staged, act, eps, 1.0f};
-  run_any<true>(t);
+  run<true>(t);
 }

@@ -1,5 +1,5 @@
 -- choice.lua - the end of a step as functions on tensors: rows whose next tokens the device chooses or draws, and the
--- state that moves on by itself. One kernel of sample.cu each; its head says what they compute.
+-- state that moves on by itself. One kernel of sample.cu or draw.cu each; their heads say what they compute.
 
 local core = require "reprise.core"
 local launch = require "reprise.launch"
@@ -9,7 +9,7 @@ local m = {}
 
 local check_shape, rows_of, grid, is_gpu = launch.check_shape, launch.rows_of, launch.grid, launch.is_gpu
 
-local CONTROL = 15 -- words of `control` before the end ids, as in sample.cu
+local CONTROL = 15 -- words of `control` before the end ids, as in sample.cuh
 local function part_of(device) return is_gpu(device) and 1024 or 2048 end -- logits of a row that a block takes
 local RECORDS = 128 -- of the ring, which a stream reads as it fills
 
@@ -21,7 +21,7 @@ local function kernel(device, name) return launch.kernel(device, "sample.cu", na
 ---@field most_ends integer
 ---@field token reprise.Tensor i32 {rows}: the newest token of each row
 ---@field position reprise.Tensor i32 {1}: where it stands; a view of control
----@field control reprise.Tensor i32 {15 + most_ends}: numbers of a run, see sample.cu
+---@field control reprise.Tensor i32 {15 + most_ends}: numbers of a run, see sample.cuh
 ---@field finished reprise.Tensor i32 {rows}: 0, or how many tokens the row has after its prompt
 ---@field history reprise.Tensor i32 {rows, room}: tokens by position, prompts included
 ---@field sums reprise.Tensor f32 {rows}: log-probabilities so far
@@ -141,7 +141,7 @@ function m.advance(logits, state)
   local found, ids = core.empty({ rows, parts, 3 }, "f32", device), core.empty({ rows, parts }, "i32", device)
   local words, records = state.signal.words, state.signal.records
   if draws then
-    return kernel(device, "draw") {
+    return launch.kernel(device, "draw.cu", "draw") {
       grid = grid(device, rows), block = is_gpu(device) and 512 or launch.ALONE,
       logits, scores, state.seeds, state.control, state.token, state.finished, state.history, state.sums, found, ids,
       words, rows, vocab, state.room, records,

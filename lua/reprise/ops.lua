@@ -30,7 +30,7 @@ local CHUNK = 1024 -- scores at a time, as in attention.cu
 local function variants()
   local list = few.library()
   for _, entry in ipairs(cores.library()) do list[#list + 1] = entry end
-  for _, file in ipairs { "norm.cu", "sample.cu", "candidates.cu", "beam.cu", "bench.cu" } do
+  for _, file in ipairs { "norm.cu", "sample.cu", "draw.cu", "candidates.cu", "beam.cu", "bench.cu" } do
     list[#list + 1] = { file = file, define = {} }
   end
   for _, dtype in ipairs { "f32", "f16", "bf16" } do
@@ -82,7 +82,7 @@ end
 local function blocks(device, rows, columns, tile, pair)
   if not is_gpu(device) then return grid(device, ceil(rows, tile) * ceil(columns, 8)), ALONE end
   local many = rows > tile
-  local wide = (many and tile > 4 and 4 or 2) // pair
+  local wide = 4 // pair
   local block = many and 256 or 128
   return grid(device, ceil(ceil(rows, tile) * ceil(columns, wide), block // 32), 16), block
 end
