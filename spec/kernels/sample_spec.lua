@@ -326,6 +326,7 @@ helper.each_device(function(name)
       local prog = rp.compile { device = dev, source = [[
 #include "filter.cuh"
 KERNEL void filter (i32 *kept, const float *scores, i32 vocab, float temperature, i32 top_k, float top_p, float min_p) {
+  if (BLOCK != 0) return; /* the device chooses how many there are */
   row_scores r = {scores, vocab, temperature, nullptr, 0};
   float top = -INF;
   for (i32 i = 0; i < vocab; i++) top = score_of(r, i) > top ? score_of(r, i) : top;
