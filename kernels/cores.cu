@@ -13,13 +13,14 @@
  * Formulas and shapes: linear.cu. W: f16 or bf16. At most 8 rows; n is a multiple of eight, at most 1024 (..._two: 2048); x,
  * gamma and weights lie on 16 bytes; else y becomes nan. y may be residual, but not overlap x.
  * Launch: 4 warps a unit, 8 where n is over 512, for all units; shared = 704 bytes a warp.
- * ..._many: any grid; shared = 32 * (n rounded up to 128) + 32 bytes a slice. At most 256 threads a block.
+ * ..._many: any grid; shared = 32 * (n rounded up to 128) + 32 bytes a slice + 8192 a warp. At most 256 threads a block.
  */
 #include "product.cuh"
 #include "cores.cuh"
 
 enum { MOST = 8 };                                     /* warps a unit */
 enum { PART = 128, GROUP = 32, STEPS = PART / GROUP }; /* of k: a slice, what a warp has at once, turns a slice */
+enum { AHEAD = 2 };                                    /* slices a warp with whole units has on their way */
 enum { ROWS = 8, COLUMNS = 16, PITCH = 20 };           /* of a unit's sums; floats between rows in shared memory */
 enum { KEPT = ROWS * PITCH + 2 * ROWS };               /* floats of shared memory a warp: sums, squares */
 
@@ -219,29 +220,39 @@ INLINE float factor_of (const task &t, const staged &x, i32 row) {
   return norm_of(sum, 1.0f / (float)t.n, t.eps);
 }
 
-/* Weights of a slice on their way. */
-struct packs { asked8<W> w[STEPS], w8[STEPS]; };
+/* Weights on their way, by copies into shared memory, which need no registers: a lane gets what it will use itself, so nobody
+ * waits for another. */
+struct queue { uint4 *of_lane; i32 next; }; /* next: the slice that is used next, of AHEAD */
 
-INLINE void ask_turn (packs &a, const stream &s, const task &t, i32 last, int turn) {
-  ask(a.w[turn], a.w8[turn], s, s.k + turn * GROUP, s.unit < last && s.k + turn * GROUP < t.n);
-}
+INLINE queue queue_of (void *shared) { return {(uint4 *)shared + WARP * AHEAD * STEPS * 2 * LANES + LANE, 0}; }
 
-/* To the next slice, or the first of the warp's next unit. */
-template <bool GATED> INLINE void advance (stream &s, const task &t, const place &p) {
+INLINE uint4 *place_in (const queue &q, i32 slice, int pack) { return q.of_lane + (slice * STEPS * 2 + pack) * LANES; }
+
+/* Asks for the slice that the stream is at, if there is one, and goes on to the next: the warp's next unit follows. */
+template <bool GATED> INLINE void ask_slice (const queue &q, i32 slice, stream &s, const task &t, const place &p, i32 last) {
+  UNROLL for (int i = 0; i < STEPS; i++) {
+    i32 k = s.k + i * GROUP;
+    bool there = s.unit < last && k < t.n;
+    copy16(place_in(q, slice, 2 * i), s.w + k, there);
+    copy16(place_in(q, slice, 2 * i + 1), s.w8 + k, there);
+  }
+  copies_end();
   s.k += PART;
   if (s.k - p.t * 8 >= t.n) aim_at<GATED>(s, t, p, s.unit + (i32)WARPS);
 }
 
-/* sum += h . slice j; what is used makes room for what comes next. */
-template <bool GATED> INLINE void add_slice (packs &a, stream &s, const task &t, const place &p, const staged &h, i32 j,
+/* sum += h . slice j; its place is for the next that is asked for. */
+template <bool GATED> INLINE void add_slice (queue &q, stream &s, const task &t, const place &p, const staged &h, i32 j,
                                              i32 last, float *sum) {
   sums part = {};
-  advance<GATED>(s, t, p);
+  copies_wait<AHEAD - 1>();
   UNROLL for (int i = 0; i < STEPS; i++) {
-    multiply(part, i, a.w[i], a.w8[i], staged8(h, j * STEPS + i));
-    ask_turn(a, s, t, last, i);
+    asked8<W> w = {*place_in(q, q.next, 2 * i)}, w8 = {*place_in(q, q.next, 2 * i + 1)};
+    multiply(part, i, w, w8, staged8(h, j * STEPS + i));
   }
   UNROLL for (int i = 0; i < 4; i++) sum[i] += sum_of(part, i);
+  ask_slice<GATED>(q, q.next, s, t, p, last);
+  q.next = q.next + 1 < AHEAD ? q.next + 1 : 0;
 }
 
 /* A lane has rows 2 t and 2 t + 1 of columns g and g + 8, or of column g and its gate. */
@@ -257,18 +268,18 @@ template <bool GATED> INLINE void put_own (const task &t, const place &p, i32 un
 template <bool GATED, bool NORM> INLINE void alone (const task &t, const place &p, span mine, const float *x, float *kept) {
   i32 slices = (t.n + PART - 1) / PART;
   staged h = {kept, kept + slices * PART * ROWS};
-  packs a;
+  queue q = queue_of(h.squares + slices * ROWS);
   stream s;
   float factor[2] = {1, 1};
   aim_at<GATED>(s, t, p, mine.first + (i32)WARP);
-  UNROLL for (int i = 0; i < STEPS; i++) ask_turn(a, s, t, mine.last, i);
-  wait_asked();
+  ROLLED for (i32 i = 0; i < AHEAD; i++) ask_slice<GATED>(q, i, s, t, p, mine.last);
+  wait_previous();
   stage<NORM>(t, p, x, h);
   barrier();
   if (NORM) UNROLL for (int i = 0; i < 2; i++) factor[i] = factor_of(t, h, 2 * p.t + i);
   for (i32 unit = mine.first + (i32)WARP; unit < mine.last; unit += (i32)WARPS) {
     float sum[4] = {};
-    ROLLED for (i32 j = 0; j < slices; j++) add_slice<GATED>(a, s, t, p, h, j, mine.last, sum);
+    ROLLED for (i32 j = 0; j < slices; j++) add_slice<GATED>(q, s, t, p, h, j, mine.last, sum);
     put_own<GATED>(t, p, unit, sum, factor);
   }
 }

@@ -9,7 +9,7 @@ local m = {}
 m.enabled = os.getenv "REPRISE_TENSOR_CORES" ~= "0"
 
 local LEAST, FEW = 4, 8 -- rows of which cores.cu makes products; more are tiles.cu's
-local PART = 128 -- as in cores.cu
+local PART, AHEAD = 128, 8192 -- as in cores.cu; the latter in bytes a warp
 local WORTH = 1 << 25 -- products of a number with a number, from which on tiles are quicker than linear.cu
 local STAGES = { [false] = 39936, [true] = 81408 } -- bytes of shared memory, as in tiles.cu
 
@@ -55,7 +55,8 @@ local function few_geometry(device, p, gated)
     }
   end
   return "_many", {
-    block = 256, shared = ceil(p.n, PART) * (PART * 32 + 32), grid = math.min(ceil(units, 8), device.units * 2),
+    block = 256, shared = ceil(p.n, PART) * (PART * 32 + 32) + 8 * AHEAD,
+    grid = math.min(ceil(units, 8), device.units * 2),
   }
 end
 
