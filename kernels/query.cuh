@@ -189,7 +189,7 @@ template <class T, class F> INLINE void attend_queries (i32 count, i32 size, F o
   if (!started) wait_previous();
 }
 
-/* Can queries be worked on here? Else attention.cu's general way serves. */
+/* Can queries be worked on here? Else attention.cuh's general way serves. */
 template <class T> INLINE bool fits_ahead (const caches<T> &c, const float *q, const float *y) {
   i32 inner = c.heads * c.size;
   bool packed = packable(c.keys, inner) && packable(c.values, inner) && packable(q, inner) && packable(y, inner);

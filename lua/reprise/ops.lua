@@ -20,7 +20,7 @@ local WEIGHTS = launch.WEIGHTS
 local CACHES = { f32 = "float", f16 = "f16" } -- dtype -> how kernels spell it
 local ACTIVATIONS = { none = 0, relu = 1, gelu = 2, gelu_new = 3, silu = 4 }
 local SHARED = 48 << 10 -- bytes a block may have on every GPU without asking for more
-local CHUNK = 1024 -- scores at a time, as in attention.cu
+local CHUNK = 1024 -- scores at a time, as in attention.cuh
 
 ---@class reprise.LibraryEntry
 ---@field file string under kernels/
@@ -30,7 +30,7 @@ local CHUNK = 1024 -- scores at a time, as in attention.cu
 local function variants()
   local list = few.library()
   for _, entry in ipairs(cores.library()) do list[#list + 1] = entry end
-  for _, file in ipairs { "norm.cu", "sample.cu", "draw.cu", "candidates.cu", "beam.cu", "bench.cu" } do
+  for _, file in ipairs { "norm.cu", "attend_all.cu", "sample.cu", "draw.cu", "candidates.cu", "beam.cu", "bench.cu" } do
     list[#list + 1] = { file = file, define = {} }
   end
   for _, dtype in ipairs { "f32", "f16", "bf16" } do
@@ -39,7 +39,7 @@ local function variants()
     end
   end
   for _, dtype in ipairs { "f32", "f16" } do
-    for _, file in ipairs { "attention.cu", "grow.cu" } do
+    for _, file in ipairs { "attend_self.cu", "attend_cross.cu", "grow.cu" } do
       list[#list + 1] = { file = file, define = { KV = CACHES[dtype] } }
     end
   end
@@ -300,7 +300,7 @@ function m.attend_self(qkv, keys, values, position, heads, bias, origin, beams)
   if origin then check_origin("attend_self", origin, rows, room, beams) end
   local reach, block = reach_of("attend_self", bias, heads), query_block(device)
   local y = core.empty({ rows, inner }, "f32", device)
-  kernel(device, "attention.cu", "attend_self", "KV", CACHES[keys.dtype]) {
+  kernel(device, "attend_self.cu", "attend_self", "KV", CACHES[keys.dtype]) {
     grid = grid(device, rows * heads, 16), block = block, shared = attend_shared(block, size),
     y, keys, values, qkv, bias or false, position, origin or false, rows, heads, size, room, reach, beams or 1,
   }
@@ -326,7 +326,7 @@ function m.attend_cross(q, keys, values, lengths, heads)
   local room = check_caches("attend_cross", keys, values, sources, inner)
   local block = query_block(device)
   local y = core.empty({ rows, inner }, "f32", device)
-  kernel(device, "attention.cu", "attend_cross", "KV", CACHES[keys.dtype]) {
+  kernel(device, "attend_cross.cu", "attend_cross", "KV", CACHES[keys.dtype]) {
     grid = grid(device, rows * heads, 16), block = block, shared = attend_shared(block, size),
     y, q, keys, values, lengths, rows, sources, heads, size, room,
   }
@@ -347,7 +347,7 @@ function m.attend_all(qkv, lengths, heads, bias)
   local size, device = check_heads("attend_all", heads, inner), qkv.device
   local reach, block = reach_of("attend_all", bias, heads), attend_block(device)
   local y = core.empty({ sources, room, inner }, "f32", device)
-  kernel(device, "attention.cu", "attend_all", "KV", CACHES.f32) {
+  kernel(device, "attend_all.cu", "attend_all") {
     grid = grid(device, sources * heads * room, 16), block = block, shared = attend_shared(block, size),
     y, qkv, bias or false, lengths, sources, heads, size, room, reach,
   }

@@ -9,7 +9,7 @@ local m = {}
 -- What a model's first token needs: files, and what their defines may be besides those of the model.
 local FIRST = {
   ["embed.cu"] = true, ["norm.cu"] = true, ["linear.cu"] = true, ["few.cu"] = true, ["tiles.cu"] = true,
-  ["attention.cu"] = true, ["sample.cu"] = true,
+  ["attend_self.cu"] = true, ["attend_cross.cu"] = true, ["attend_all.cu"] = true, ["sample.cu"] = true,
 }
 local ALWAYS = { ROWS = "1", KV = "float" } -- greedy decoding has one row; encoders keep f32
 
