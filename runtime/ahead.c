@@ -9,7 +9,7 @@
 #include "cache.h"
 #include "cpu.h"
 
-enum { MOST = 8 }; /* threads: a compiler takes a few hundred MB */
+enum { MOST = 12 }; /* threads: a compiler takes a few hundred MB */
 
 typedef struct queue {
   rp_device *dev;

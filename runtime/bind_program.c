@@ -122,6 +122,14 @@ static int compile_ahead(lua_State *L) {
   return 0;
 }
 
+/* is_compiled(device, spec) */
+static int is_compiled(lua_State *L) {
+  rp_device *dev = rp_check_device(L, 1);
+  lua_settop(L, 2);
+  rp_program_spec spec = read_spec(L, 2);
+  return lua_pushboolean(L, rp_program_ready(dev, &spec)), 1;
+}
+
 /* build_kernels(folder, kind, arch, spec) */
 static int build_kernels(lua_State *L) {
   const char *folder = rp_check_text(L, 1), *kind = rp_check_text(L, 2), *arch = rp_check_text(L, 3);
@@ -459,6 +467,7 @@ static int param_close(lua_State *L) {
 void rp_bind_program(lua_State *L) {
   static const luaL_Reg functions[] = {{"compile", compile},
                                        {"compile_ahead", compile_ahead},
+                                       {"is_compiled", is_compiled},
                                        {"build_kernels", build_kernels},
                                        {"param", param},
                                        {NULL, NULL}};

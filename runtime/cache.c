@@ -137,7 +137,6 @@ static rp_status get_prebuilt(const rp_device_ops *ops, const char *arch, const 
   rp_status status = make_key(ops, arch, source, NULL, &key);
   if (status == RP_OK) status = rp_folder_read(folder, &key, source->kernel_count, out, found);
   close(folder);
-  if (status == RP_OK && *found == RP_FOUND_GOOD) counts.prebuilt++;
   return status;
 }
 
@@ -184,7 +183,10 @@ static rp_status get_user(int folder, const rp_key *key, const rp_device_ops *op
 rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_source *source, rp_image *out) {
   rp_found found = RP_FOUND_NONE;
   RP_TRY(get_prebuilt(ops, arch, source, out, &found));
-  if (found == RP_FOUND_GOOD) return RP_OK;
+  if (found == RP_FOUND_GOOD) {
+    counts.prebuilt++;
+    return RP_OK;
+  }
   char compiler[1024];
   if (ops->compiler_key(compiler, sizeof compiler) != RP_OK)
     return compile(ops, arch, source, out); /* says why */
@@ -195,6 +197,29 @@ rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_sour
   rp_status status = get_user(folder, &key, ops, arch, source, out);
   close(folder);
   return status;
+}
+
+static rp_status find_user(const rp_device_ops *ops, const char *arch, const rp_source *source, rp_image *out,
+                           rp_found *found) {
+  char compiler[1024];
+  rp_key key;
+  RP_TRY(ops->compiler_key(compiler, sizeof compiler));
+  RP_TRY(make_key(ops, arch, source, compiler, &key));
+  int folder = open_user();
+  if (folder < 0) return RP_OK;
+  rp_status status = rp_folder_read(folder, &key, source->kernel_count, out, found);
+  close(folder);
+  return status;
+}
+
+bool rp_cache_has(const rp_device_ops *ops, const char *arch, const rp_source *source) {
+  rp_image image = {0};
+  rp_found found = RP_FOUND_NONE;
+  rp_status status = get_prebuilt(ops, arch, source, &image, &found);
+  if (status == RP_OK && found != RP_FOUND_GOOD) status = find_user(ops, arch, source, &image, &found);
+  if (status != RP_OK || found != RP_FOUND_GOOD) return false;
+  rp_image_free(&image);
+  return true;
 }
 
 /* ---- Facts */

@@ -24,6 +24,8 @@ const char *rp_home(void); /* never NULL; "." until set */
 
 /* The image of `source` for a target: from disk, else compiled and stored. Free with rp_image_free. */
 rp_status rp_cache_get(const rp_device_ops *ops, const char *arch, const rp_source *source, rp_image *out);
+/* Is it there, without a run of a compiler? */
+bool rp_cache_has(const rp_device_ops *ops, const char *arch, const rp_source *source);
 /* Is there a folder of the user's that keeps what is compiled? */
 bool rp_cache_keeps(void);
 /* Compiles `source` into folder as a prebuilt entry (key without the compiler). */

@@ -220,6 +220,14 @@ rp_status rp_program_warm(rp_device *dev, const rp_program_spec *spec) {
   return status;
 }
 
+bool rp_program_ready(rp_device *dev, const rp_program_spec *spec) {
+  unit u;
+  if (unit_for(&u, dev, spec) != RP_OK) return false;
+  bool ready = rp_cache_has(dev->ops, dev->arch, &u.source);
+  unit_free(&u);
+  return ready;
+}
+
 rp_status rp_program_compile(rp_device *dev, const rp_program_spec *spec, rp_program **out) {
   unit u;
   RP_TRY(rp_device_usable(dev));

@@ -38,6 +38,8 @@ typedef struct rp_program_spec {
  * gets the image from the cache or the compiler, loads it. Allowed during capture.
  * Errors: RP_IO, RP_FORMAT (signature), RP_COMPILE with the whole log, RP_DEVICE. */
 rp_status rp_program_compile(rp_device *dev, const rp_program_spec *spec, rp_program **out);
+/* Would that need no compiler? What cannot be read would. */
+bool rp_program_ready(rp_device *dev, const rp_program_spec *spec);
 /* The same as far as an entry in the cache, which is compiled if it is missing; by any thread. */
 rp_status rp_program_warm(rp_device *dev, const rp_program_spec *spec);
 /* The same as far as a prebuilt entry in `folder`, for an architecture of a kind; no device is opened. */

@@ -17,8 +17,14 @@ m.watch = nil
 local programs = setmetatable({}, { __mode = "k" }) -- device -> "file type" -> program
 local awaited = setmetatable({}, { __mode = "k" }) -- device -> specs
 
---- Says which programs of the library will soon be needed: as soon as one has to be compiled, all that are missing are,
---- side by side.
+local function compile_awaited(device)
+  local specs = awaited[device]
+  awaited[device] = nil
+  core.compile_ahead(device, specs)
+end
+
+--- Says which programs of the library will soon be needed. Where the first is not there, or as soon as one has to be
+--- compiled, all that are missing are, side by side.
 ---@param device reprise.Device
 ---@param entries reprise.LibraryEntry[]
 function m.expect(device, entries)
@@ -27,16 +33,13 @@ function m.expect(device, entries)
     specs[i] = { file = core.home() .. "/kernels/" .. entry.file, define = entry.define }
   end
   awaited[device] = specs
+  if specs[1] and not core.is_compiled(device, specs[1]) then compile_awaited(device) end
 end
 
 local function compile(device, file, define)
   local before = core.cache_counts().compiled
   local program = core.compile { file = core.home() .. "/kernels/" .. file, define = define, device = device }
-  local specs = awaited[device]
-  if specs and core.cache_counts().compiled > before then
-    awaited[device] = nil
-    core.compile_ahead(device, specs)
-  end
+  if awaited[device] and core.cache_counts().compiled > before then compile_awaited(device) end
   return program
 end
 

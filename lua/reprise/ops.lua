@@ -30,8 +30,8 @@ local CHUNK = 1024 -- scores at a time, as in attention.cuh
 local function variants()
   local list = few.library()
   for _, entry in ipairs(cores.library()) do list[#list + 1] = entry end
-  for _, file in ipairs { "norm.cu", "attend_all.cu", "sample.cu", "draw.cu", "candidates.cu", "beam.cu", "bench.cu" } do
-    list[#list + 1] = { file = file, define = {} }
+  for name in ("norm attend_all sample draw candidates beam bench"):gmatch "%S+" do
+    list[#list + 1] = { file = name .. ".cu", define = {} }
   end
   for _, dtype in ipairs { "f32", "f16", "bf16" } do
     for _, file in ipairs { "embed.cu", "linear.cu", "random.cu" } do

@@ -6,33 +6,41 @@ local launch = require "reprise.launch"
 
 local m = {}
 
--- What a model's first token needs: files, and what their defines may be besides those of the model.
+-- What a model's first token needs, what takes a compiler longest first. Defines are those of the model, or ALWAYS.
 local FIRST = {
-  ["embed.cu"] = true, ["norm.cu"] = true, ["linear.cu"] = true, ["few.cu"] = true, ["tiles.cu"] = true,
-  ["attend_self.cu"] = true, ["attend_cross.cu"] = true, ["attend_all.cu"] = true, ["sample.cu"] = true,
+  "tiles.cu", "few.cu", "attend_self.cu", "linear.cu", "attend_cross.cu", "copy.cu", "sample.cu", "attend_all.cu",
+  "norm.cu", "embed.cu",
 }
 local ALWAYS = { ROWS = "1", KV = "float" } -- greedy decoding has one row; encoders keep f32
 
---- Of the library, what a model of such weights and caches needs for its first token.
+--- The kernel files with the defines they are compiled with: the runtime's own, then those of the operations.
+local function sources(kind)
+  local list = { { file = "copy.cu", define = {} } }
+  for _, entry in ipairs(require("reprise.ops").library) do
+    if kind == "cuda" or not entry.gpu then list[#list + 1] = entry end
+  end
+  return list
+end
+
+local function is_of(define, own)
+  for name, value in pairs(define) do
+    if value ~= own[name] and value ~= ALWAYS[name] then return false end
+  end
+  return true
+end
+
+--- Of all of them, what a model of such weights and caches needs for its first token.
 ---@param device reprise.Device
 ---@param weights reprise.Dtype
 ---@param kv "f32"|"f16"
 ---@return reprise.LibraryEntry[]
 function m.first(device, weights, kv)
   local own, list = { W = launch.WEIGHTS[weights], KV = kv == "f16" and "f16" or "float" }, {}
-  for _, entry in ipairs(require("reprise.ops").library) do
-    local fits = FIRST[entry.file] and (not entry.gpu or launch.is_gpu(device))
-    for name, value in pairs(entry.define) do fits = fits and (value == own[name] or value == ALWAYS[name]) end
-    if fits then list[#list + 1] = entry end
-  end
-  return list
-end
-
---- The kernel files with the defines they are compiled with: the runtime's own, then those of the operations.
-local function sources(kind)
-  local list = { { file = "copy.cu" } }
-  for _, entry in ipairs(require("reprise.ops").library) do
-    if kind == "cuda" or not entry.gpu then list[#list + 1] = entry end
+  local all = sources(launch.is_gpu(device) and "cuda" or "cpu")
+  for _, file in ipairs(FIRST) do
+    for _, entry in ipairs(all) do
+      if entry.file == file and is_of(entry.define, own) then list[#list + 1] = entry end
+    end
   end
   return list
 end

@@ -255,7 +255,6 @@ local function read_model(model, w)
   local own = r.w:has "lm_head.weight"
   model.head = own and matrix(r, "lm_head.weight", r.c.vocab, r.c.width) or model.decoder.embedding
   r.w:close()
-  launch.expect(model.device, prebuild.first(model.device, model.head.dtype, model.kv))
   return model
 end
 
@@ -280,8 +279,9 @@ end
 function m.load(folder, how)
   how = how or {}
   check(folder, how)
-  local c = config.read(folder)
-  return new(folder, c, weights.open(folder), { device = device_of(how), kv = how.kv, capture = how.capture })
+  local c, w, device = config.read(folder), weights.open(folder), device_of(how)
+  launch.expect(device, prebuild.first(device, w:dtype(), how.kv or "f32"))
+  return new(folder, c, w, { device = device, kv = how.kv, capture = how.capture })
 end
 
 --- A model of some shape with random weights: see random.lua.

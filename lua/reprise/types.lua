@@ -143,6 +143,12 @@ function core.compile(spec) end
 ---@param specs reprise.ProgramSpec[]
 function core.compile_ahead(device, specs) end
 
+--- Does this source lie compiled in a folder, so that `compile` needs no compiler?
+---@param device reprise.Device
+---@param spec reprise.ProgramSpec
+---@return boolean
+function core.is_compiled(device, spec) end
+
 --- Compiles a source into a folder of prebuilt kernels; no device is opened.
 ---@param folder string
 ---@param kind "cpu"|"cuda"

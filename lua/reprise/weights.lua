@@ -121,6 +121,18 @@ end
 ---@return boolean
 function Weights:has(name) return self.places[name] ~= nil end
 
+--- The type of the largest tensor, which is that of the matrices; nil of none.
+---@return reprise.Dtype?
+function Weights:dtype()
+  local most, dtype = 0, nil
+  for name, file in pairs(self.places) do
+    local info, elements = file:info(name), 1
+    for _, n in ipairs(info.shape) do elements = elements * n end
+    if elements > most then most, dtype = elements, info.dtype end
+  end
+  return dtype and dtype:lower() -- safetensors writes F16
+end
+
 local function text_of(shape) return "{" .. table.concat(shape, ", ") .. "}" end
 
 -- A matrix already on the device with the same bytes, or nil.

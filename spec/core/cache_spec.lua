@@ -92,6 +92,21 @@ describe("the kernel cache", function()
       assert.are.equal("0\t0\t0\t0\n", ahead(0))
     end)
 
+    it("says whether a source lies there compiled, and compiles nothing for the answer", function()
+      helper.needs_compiler(device)
+      local file = kernels.sources(helper.tmp(), 1)[1]
+      local code, out, err = helper.run(([[REPRISE_CACHE=%s %s -e '
+        local core = require "reprise.core"
+        local device, spec = core.device "%s", { file = %q }
+        local before = core.is_compiled(device, spec)
+        core.compile { file = spec.file, device = device }
+        local counts = core.cache_counts()
+        print(before, core.is_compiled(device, spec), core.is_compiled(device, { file = "/no/such.cu" }), counts.compiled)']]
+      ):format(cache, helper.quote(helper.program()), device, file))
+      assert.are.equal(0, code, err)
+      assert.are.equal("false\ttrue\tfalse\t1\n", out)
+    end)
+
     it("says what does not compile ahead when it is compiled", function()
       helper.needs_compiler(device)
       local wrong = [[, { source = "#include \"prelude.cuh\"\nKERNEL void f(float *y) { y = 1; }" }, { file = "/no/such.cu" }]]

@@ -47,6 +47,12 @@ describe("weights", function()
       w:close()
     end)
 
+    it("have the type of the largest of them", function()
+      local half = { name = "y", dtype = "F16", shape = { 3, 2 }, data = ("\0"):rep(12) }
+      assert.equal("f16", weights.open(single { entry("x", { 2, 2 }, 1, 2, 3, 4), half, entry("z", { 1 }, 1) }):dtype())
+      assert.is_nil(weights.open(single {}):dtype())
+    end)
+
     it("come from shards by an index", function()
       local w = weights.open(shards())
       assert.are.same({ 1, 2 }, w:take("a", { 2 }, device):totable())
