@@ -48,7 +48,7 @@ template <class T> APART float8 score8 (const view<const float> &q, const view<T
   const T *key[8];
   float8 sum[8];
   UNROLL for (int c = 0; c < 8; c++) key[c] = place(keys, at + (c < count ? c : count - 1));
-  UNROLL for (int c = 0; c < 8; c++) sum[c] = splat8(0);
+  UNROLL for (int c = 0; c < 8; c++) sum[c] = hold8(splat8(0)); /* not zeros in memory, which is slow to begin */
   for (i32 k = 0; k < size; k += 8) {
     float8 x = hold8(load8(q.p + k));
     UNROLL for (int c = 0; c < 8; c++) sum[c] = fma8(x, load8(key[c] + k), sum[c]);
@@ -68,21 +68,50 @@ template <class T> APART float8 score8_part (const view<const float> &q, const v
   return load8(s);
 }
 
+/* Biases of eight keys: neighbours, where none lies outside the table. */
+INLINE float8 bias8 (const relative &b, i32 at) {
+  i32 d = at - b.query;
+  if (d < -b.reach || d + 7 > b.reach) {
+    float bias[8];
+    UNROLL for (int c = 0; c < 8; c++) bias[c] = bias_at(b, at + c);
+    return load8(bias);
+  }
+  const float *row = b.bias + (size_t)(b.reach + d) * (size_t)b.heads + (size_t)b.head;
+  size_t next = (size_t)b.heads;
+  return rp_of8(row[0], row[next], row[2 * next], row[3 * next], row[4 * next], row[5 * next], row[6 * next],
+                row[7 * next]); /* not through memory: eight stores and a load wait for each other */
+}
+
+/* The scores of `here` keys at score, where that is less simple; returns the largest, or `most`. */
+template <class T> APART float score_part (const view<T> &keys, const relative &b, i32 at, i32 here, float most, float *score) {
+  for (i32 c = 0; c < 8; c++) {
+    float s = -INF;
+    if (c < here) s = known(keys, at + c) ? score[c] + bias_at(b, at + c) : NOT_A_NUMBER;
+    score[c] = s;
+    most = s > most ? s : most;
+  }
+  return most;
+}
+
 /* As on a GPU, eight keys at a time. */
 template <class T> INLINE float score_keys (const view<const float> &q, const view<T> &keys, const relative &b, i32 size,
                                             i32 first, i32 count, float *score) {
+  float8 top = splat8(-INF);
   float most = -INF;
   bool whole = q.packed == size && keys.packed == size;
   for (i32 i = 0; i < count; i += 8) {
     i32 here = count - i < 8 ? count - i : 8;
-    store8(score + i, (whole ? score8<T> : score8_part<T>)(q, keys, size, first + i, here));
-    for (i32 c = 0; c < 8; c++) {
-      float s = -INF;
-      if (c < here) s = known(keys, first + i + c) ? score[i + c] + bias_at(b, first + i + c) : NOT_A_NUMBER;
-      score[i + c] = s;
-      most = s > most ? s : most;
+    float8 s = (whole ? score8<T> : score8_part<T>)(q, keys, size, first + i, here);
+    if (here == 8 && !keys.origin) {
+      if (b.bias) s = add8(s, bias8(b, first + i));
+      store8(score + i, s);
+      top = max8(s, top);
+    } else {
+      store8(score + i, s);
+      most = score_part(keys, b, first + i, here, most, score + i);
     }
   }
+  for (int c = 0; c < 8; c++) most = at8(top, c) > most ? at8(top, c) : most;
   return most;
 }
 
@@ -118,17 +147,17 @@ template <class T> INLINE void add_values (const view<T> &values, i32 size, i32 
   store8(cell, sum);
 }
 
-/* The same for eight packs that are all there, by one thread. */
-template <class T> APART void add_whole (const view<T> &values, i32 first, i32 count, i32 d, const float *score, float keep,
-                                         float *cell) {
-  float8 sum[8];
-  UNROLL for (int j = 0; j < 8; j++) sum[j] = keep == 0 ? splat8(0) : mul8(splat8(keep), load8(cell + j * 8));
+/* The same for N packs that are all there, by one thread: their sums do not wait for each other. */
+template <int N, class T> APART void add_whole (const view<T> &values, i32 first, i32 count, i32 d, const float *score,
+                                                float keep, float *cell) {
+  float8 sum[N];
+  UNROLL for (int j = 0; j < N; j++) sum[j] = hold8(keep == 0 ? splat8(0) : mul8(splat8(keep), load8(cell + j * 8)));
   for (i32 i = 0; i < count; i++) {
     const T *value = place(values, first + i) + d;
     float8 s = splat8(score[i]);
-    UNROLL for (int j = 0; j < 8; j++) sum[j] = fma8(s, load8(value + j * 8), sum[j]);
+    UNROLL for (int j = 0; j < N; j++) sum[j] = fma8(s, load8(value + j * 8), sum[j]);
   }
-  UNROLL for (int j = 0; j < 8; j++) store8(cell + j * 8, sum[j]);
+  UNROLL for (int j = 0; j < N; j++) store8(cell + j * 8, sum[j]);
 }
 
 template <class T> INLINE void add_chunk (const view<T> &values, const layout &l, i32 size, i32 first, i32 count,
@@ -136,8 +165,9 @@ template <class T> INLINE void add_chunk (const view<T> &values, const layout &l
   for (i32 u = (i32)THREAD; u < l.units * l.groups; u += (i32)THREADS) {
     i32 group = u / l.units, pack = u % l.units * l.many, end = pack + l.many < l.packs ? pack + l.many : l.packs;
     float *cell = cells + (group * l.packs + pack) * 8;
-    bool whole = LANES == 1 && end - pack == 8 && end * 8 <= values.packed;
-    if (whole) add_whole(values, first, count, pack * 8, score, keep, cell);
+    bool whole = LANES == 1 && end * 8 <= values.packed;
+    if (whole && end - pack == 8) add_whole<8>(values, first, count, pack * 8, score, keep, cell);
+    else if (whole && end - pack == 4) add_whole<4>(values, first, count, pack * 8, score, keep, cell);
     else for (; pack < end; pack++, cell += 8) add_values(values, size, first, count, pack * 8, group, l.groups, score, keep, cell);
   }
 }

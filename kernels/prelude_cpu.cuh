@@ -46,6 +46,9 @@ typedef u32 rp_u32x8 __attribute__((vector_size(32)));
 INLINE float8 load8 (const float *p) { float8 v; __builtin_memcpy(&v, p, 32); return v; }
 INLINE void store8 (float *p, float8 a) { __builtin_memcpy(p, &a, 32); }
 INLINE float8 splat8 (float x) { return (float8){x, x, x, x, x, x, x, x}; }
+INLINE float8 rp_of8 (float a, float b, float c, float d, float e, float f, float g, float h) {
+  return (float8){a, b, c, d, e, f, g, h};
+}
 INLINE rp_u32x8 rp_all (u32 x) { return (rp_u32x8){} + x; }
 INLINE rp_i32x8 rp_whole (float8 a) { return __builtin_convertvector(a, rp_i32x8); }
 INLINE rp_u16x8 rp_shorts (rp_u32x8 a) { return __builtin_convertvector(a, rp_u16x8); }

@@ -87,40 +87,47 @@ INLINE part look_at (const row_scores &r, const float *logits, i32 first, i32 la
 
 #else
 
-/* A nan is never best; of nothing but nan, NOBODY is. */
-INLINE best best_of (const row_scores &r, i32 first, i32 last) {
+INLINE float top_of (const float *logits, i32 first, i32 last) {
+  float8 tops = splat8(-INF);
+  float top = -INF;
+  i32 i = first;
+  for (; i + 8 <= last; i += 8) tops = max8(load8(logits + i), tops);
+  for (; i < last; i++) top = logits[i] > top ? logits[i] : top;
+  UNROLL for (int k = 0; k < 8; k++) top = at8(tops, k) > top ? at8(tops, k) : top;
+  return top;
+}
+
+INLINE float sum_of (const float *logits, i32 first, i32 last, float top) {
+  float8 sums = splat8(0);
+  float sum = 0;
+  if (top == -INF) return 0;
+  for (i32 i = first; i < last; i += 8) {
+    i32 count = last - i < 8 ? last - i : 8;
+    float8 e = exp8(sub8(part8(logits + i, count), splat8(top)));
+    if (count == 8) sums = add8(sums, e);
+    else UNROLL for (int k = 0; k < 8; k++) sum += k < count ? at8(e, k) : 0.0f;
+  }
+  return sum8(sums) + sum;
+}
+
+/* A nan is never best; of nothing but nan, NOBODY is. top: the largest of the scores, if no id is banned. */
+INLINE best best_of (const row_scores &r, i32 first, i32 last, float top) {
   best b = {-INF, NOBODY};
-  for (i32 i = first + (i32)THREAD; i < last; i += (i32)THREADS) {
+  if (r.banned_count == 0 && r.temperature == 1.0f && top > -INF) {
+    while (r.scores[first] != top) first++;
+    return {top, first};
+  }
+  for (i32 i = first; i < last; i++) {
     best c = {score_of(r, i), i};
     b = better(b, c);
   }
   return b;
 }
 
-INLINE float top_of (const float *logits, i32 first, i32 last) {
-  float top = -INF;
-  for (i32 i = first + (i32)THREAD * 8; i < last; i += (i32)THREADS * 8) {
-    i32 count = last - i < 8 ? last - i : 8;
-    float8 v = part8(logits + i, count);
-    UNROLL for (int k = 0; k < 8; k++) top = k < count && at8(v, k) > top ? at8(v, k) : top;
-  }
-  return top;
-}
-
-INLINE float sum_of (const float *logits, i32 first, i32 last, float top) {
-  float sum = 0;
-  for (i32 i = first + (i32)THREAD * 8; top > -INF && i < last; i += (i32)THREADS * 8) {
-    i32 count = last - i < 8 ? last - i : 8;
-    float8 e = exp8(sub8(part8(logits + i, count), splat8(top)));
-    if (count == 8) sum += sum8(e);
-    else UNROLL for (int k = 0; k < 8; k++) sum += k < count ? at8(e, k) : 0.0f;
-  }
-  return sum;
-}
-
+/* A block is one thread. */
 INLINE part look_at (const row_scores &r, const float *logits, i32 first, i32 last) {
-  float top = top_of(logits, first, last);
-  return block_part({best_of(r, first, last), top, sum_of(logits, first, last, top)});
+  float top = top_of(logits, first, last), most = r.scores == logits ? top : top_of(r.scores, first, last);
+  return {best_of(r, first, last, most), top, sum_of(logits, first, last, top)};
 }
 
 #endif

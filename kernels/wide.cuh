@@ -48,6 +48,10 @@ INLINE rp_f32x4 rp_load4 (const float *p) { rp_f32x4 v; __builtin_memcpy(&v, p, 
 INLINE float8 load8 (const float *p) { return {rp_load4(p), rp_load4(p + 4)}; }
 INLINE void store8 (float *p, float8 a) { __builtin_memcpy(p, &a.lo, 16); __builtin_memcpy(p + 4, &a.hi, 16); }
 INLINE float8 splat8 (float x) { rp_f32x4 v = {x, x, x, x}; return {v, v}; }
+INLINE float8 rp_of8 (float a, float b, float c, float d, float e, float f, float g, float h) {
+  rp_f32x4 low = {a, b, c, d}, high = {e, f, g, h};
+  return {low, high};
+}
 INLINE rp_u32x8 rp_all (u32 x) { rp_u32x4 v = {x, x, x, x}; return {v, v}; }
 INLINE rp_i32x8 rp_whole (float8 a) { /* to integers, towards zero */
   return {__builtin_convertvector(a.lo, rp_i32x4), __builtin_convertvector(a.hi, rp_i32x4)};
