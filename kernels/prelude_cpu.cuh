@@ -157,6 +157,7 @@ template <class rp_t> INLINE float8 part8 (const rp_t *p, i32 count) {
   return load8(some);
 }
 template <class rp_t> INLINE void store_part8 (rp_t *p, float8 a, i32 count) {
+  if (count >= 8) return store8(p, a);
   rp_t some[8];
   store8(some, a);
   for (i32 i = 0; i < count && i < 8; i++) p[i] = some[i];
