@@ -104,7 +104,9 @@ template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_
 /* A few rows that few.cu does not take are made as if there were eight: a variant for each number of rows makes the compiler
  * three times as slow. */
 template <bool GATED> INLINE i32 unit () { return GATED ? 2 : 4; }
-template <bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) { make<8, 4, GATED>(t, tile, j); }
+template <bool GATED> INLINE void make_units (const task &t, const rows_of &tile, i32 from, i32 to) {
+  for (i32 u = from + (i32)WARP; u < to; u += (i32)WARPS) make<8, 4, GATED>(t, tile, u * unit<GATED>());
+}
 
 #else
 
@@ -177,17 +179,24 @@ template <int R, int C, bool GATED, bool FAR> INLINE void make (const task &t, c
 }
 
 /* One row. Where two units of weights do not fit into L1, fewer are read side by side. */
-template <bool GATED> APART void make_near (const task &t, const rows_of &tile, i32 j) { make<1, 8, GATED, false>(t, tile, j); }
-template <bool GATED> APART void make_far (const task &t, const rows_of &tile, i32 j) { make<1, 4, GATED, true>(t, tile, j); }
+template <bool GATED> APART void make_near (const task &t, const rows_of &tile, i32 u, i32 last) {
+  for (; u < last; u++) make<1, 8, GATED, false>(t, tile, u * 8);
+}
+template <bool GATED> APART void make_far (const task &t, const rows_of &tile, i32 u, i32 last) {
+  for (; u < last; u++) make<1, 4, GATED, true>(t, tile, u * 8);
+}
+template <int R, int C, bool GATED> INLINE void make_many (const task &t, const rows_of &tile, i32 u, i32 last) {
+  for (; u < last; u++) make<R, C, GATED, true>(t, tile, u * 8);
+}
 
-template <bool GATED> INLINE void make_unit (const task &t, const rows_of &tile, i32 j) {
+template <bool GATED> INLINE void make_units (const task &t, const rows_of &tile, i32 u, i32 last) {
   switch (tile.count) {
-    case 1: t.n <= NEAR ? make_near<GATED>(t, tile, j) : make_far<GATED>(t, tile, j); break;
-    case 2: make<2, 4, GATED, true>(t, tile, j); break;
-    case 3: make<3, 4, GATED, true>(t, tile, j); break;
-    case 4: make<4, 2, GATED, true>(t, tile, j); break;
-    case 5: make<5, 2, GATED, true>(t, tile, j); break;
-    default: make<6, 2, GATED, true>(t, tile, j); break;
+    case 1: t.n <= NEAR ? make_near<GATED>(t, tile, u, last) : make_far<GATED>(t, tile, u, last); break;
+    case 2: make_many<2, 4, GATED>(t, tile, u, last); break;
+    case 3: make_many<3, 4, GATED>(t, tile, u, last); break;
+    case 4: make_many<4, 2, GATED>(t, tile, u, last); break;
+    case 5: make_many<5, 2, GATED>(t, tile, u, last); break;
+    default: make_many<6, 2, GATED>(t, tile, u, last); break;
   }
 }
 
@@ -217,8 +226,7 @@ template <bool GATED> INLINE void run (const task &t) {
       tile.stride = t.n;
       tile.packed = packed & packable(t.x, t.n);
     }
-    for (i32 u = from + (i32)WARP; u < to; u += (i32)WARPS)
-      make_unit<GATED>(t, tile, u * wide);
+    make_units<GATED>(t, tile, from, to);
     at += to - from;
   }
 }
