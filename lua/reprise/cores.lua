@@ -9,7 +9,8 @@ local m = {}
 m.enabled = os.getenv "REPRISE_TENSOR_CORES" ~= "0"
 
 local LEAST, FEW = 4, 8 -- rows of which cores.cu makes products; more are tiles.cu's
-local PART, AHEAD = 128, 8192 -- as in cores.cu; the latter in bytes a warp
+local PART = 128 -- as in cores.cu
+local QUEUE = 8192 -- bytes of a warp's weights on their way, where it has whole units
 local WORTH = 1 << 25 -- products of a number with a number, from which on tiles are quicker than linear.cu
 local STAGES = { [false] = 39936, [true] = 81408 } -- bytes of shared memory, as in tiles.cu
 
@@ -55,7 +56,7 @@ local function few_geometry(device, p, gated)
     }
   end
   return "_many", {
-    block = 256, shared = ceil(p.n, PART) * (PART * 32 + 32) + 8 * AHEAD,
+    block = 256, shared = ceil(p.n, PART) * (PART * 32 + 32) + 8 * QUEUE,
     grid = math.min(ceil(units, 8), device.units * 2),
   }
 end
