@@ -134,20 +134,18 @@ template <int R, int C> APART void finish (const rows_of &tile, i32 n, i32 k, co
 }
 
 /* p[c * R + r] = h[r] . w[c] */
-template <int R, int C, bool GATED, bool FAR> INLINE void dots (const rows_of &tile, i32 n, const W *const *w, partial *p) {
+template <int R, int C, bool GATED> INLINE void dots (const rows_of &tile, i32 n, const W *const *w, partial *p) {
   i32 row[R], k = 0;
   UNROLL for (int r = 0; r < R; r++) row[r] = (r < tile.count ? r : tile.count - 1) * tile.stride;
   UNROLL for (int i = 0; i < R * C; i++) p[i] = none();
   auto x = [&] (int r) { return load8(tile.x + row[r] + k); };
   auto weight = [&] (int c) { return weight8(w[c] + k); };
   for (; k < tile.packed; k += 8) {
-    ask_ahead<R, C, GATED, FAR>(w, n, k);
+    ask_ahead<R, C, GATED, true>(w, n, k);
     step<R, C>(x, weight, p);
   }
   if (k < n) finish<R, C>(tile, n, k, row, w, p);
 }
-
-enum { NEAR = 2048 / (i32)sizeof(W) }; /* longest row of weights of which 16 fit into L1 */
 
 template <bool GATED> INLINE i32 unit () { return 8; }
 
@@ -160,14 +158,14 @@ INLINE void put (const task &t, i32 row, i32 j, float8 s, float8 scale) {
 }
 
 /* C rows of weights at a time. */
-template <int R, int C, bool GATED, bool FAR> INLINE void make (const task &t, const rows_of &tile, i32 j) {
+template <int R, int C, bool GATED> INLINE void make (const task &t, const rows_of &tile, i32 j) {
   enum { WIDE = GATED ? C / 2 : C };
   float s[8 * R], gate[8 * R], sums[R * C];
   for (int done = 0; done < 8; done += WIDE) {
     const W *w[C];
     partial p[R * C];
     pick<C, GATED>(t, j + done, w);
-    dots<R, C, GATED, FAR>(tile, t.n, w, p);
+    dots<R, C, GATED>(tile, t.n, w, p);
     totals<R * C>(p, sums);
     UNROLL for (int i = 0; i < R * WIDE; i++) s[i % R * 8 + done + i / R] = sums[i];
     UNROLL for (int i = 0; GATED && i < R * WIDE; i++) gate[i % R * 8 + done + i / R] = sums[R * WIDE + i];
@@ -178,20 +176,59 @@ template <int R, int C, bool GATED, bool FAR> INLINE void make (const task &t, c
   }
 }
 
-/* One row. Where two units of weights do not fit into L1, fewer are read side by side. */
-template <bool GATED> APART void make_near (const task &t, const rows_of &tile, i32 u, i32 last) {
-  for (; u < last; u++) make<1, 8, GATED, false>(t, tile, u * 8);
+/* h . w for four rows of weights from a on and four from b on, which follow them if there is no gate. */
+template <bool GATED> INLINE float8 eight (const float *h, i32 n, const W *a, const W *b) {
+  float8 sum[8];
+  size_t row = (size_t)n;
+  const W *w[8] = {a, a + row, a + 2 * row, a + 3 * row, b, b + row, b + 2 * row, b + 3 * row};
+  UNROLL for (int c = 0; c < 8; c++) sum[c] = splat8(0);
+  for (i32 k = 0; k < n; k += 8) {
+    float8 x = load8(h + k);
+    ask_ahead<1, 8, GATED, false>(w, n, k);
+    UNROLL for (int c = 0; c < 8; c++) sum[c] = fma8(x, hold8(weight8(w[c] + k)), sum[c]);
+  }
+  return rp_total8(sum);
 }
+
+/* One row by whole units of a matrix, which are most of a small decoder: what they share is computed once. */
+template <bool GATED> APART void make_whole (const task &t, const rows_of &tile, i32 u, i32 last) {
+  size_t n = (size_t)t.n, at = (size_t)tile.first * (size_t)t.columns;
+  float8 norm = splat8(norm_in(t, tile, 0)), scale = splat8(t.scale);
+  for (i32 j = u * 8; j < last * 8; j += 8) {
+    i32 of = GATED ? 0 : j / t.m;
+    const W *w = matrix_of(t, of) + (size_t)(j - of * t.m) * n, *gate = t.w[1] + (size_t)j * n;
+    float8 s = eight<GATED>(tile.x, t.n, w, GATED ? gate : w + 4 * n);
+    if (GATED) {
+      float8 more = eight<GATED>(tile.x, t.n, w + 4 * n, gate + 4 * n);
+      scale = mul8(rp_lasts(s, more), norm);
+      s = rp_firsts(s, more);
+    }
+    float8 residual = t.residual ? load8(t.residual + at + j) : splat8(0);
+    store8(t.y + at + j, fma8(act8(mul8(s, norm), t.act), scale, residual));
+  }
+}
+
+/* Other units of one row: fewer rows of weights are read side by side. */
 template <bool GATED> APART void make_far (const task &t, const rows_of &tile, i32 u, i32 last) {
-  for (; u < last; u++) make<1, 4, GATED, true>(t, tile, u * 8);
+  for (; u < last; u++) make<1, 4, GATED>(t, tile, u * 8);
+}
+
+enum { NEAR = 2048 / (i32)sizeof(W) }; /* longest row of weights of which 16, two units, fit into L1 */
+
+template <bool GATED> INLINE void make_row (const task &t, const rows_of &tile, i32 u, i32 last) {
+  bool whole = t.n <= NEAR && tile.packed == t.n && (t.m % 8 == 0 || t.m == t.columns);
+  i32 split = whole ? t.columns / 8 : u;
+  split = split < last ? split : last;
+  make_whole<GATED>(t, tile, u, split);
+  make_far<GATED>(t, tile, u > split ? u : split, last);
 }
 template <int R, int C, bool GATED> INLINE void make_many (const task &t, const rows_of &tile, i32 u, i32 last) {
-  for (; u < last; u++) make<R, C, GATED, true>(t, tile, u * 8);
+  for (; u < last; u++) make<R, C, GATED>(t, tile, u * 8);
 }
 
 template <bool GATED> INLINE void make_units (const task &t, const rows_of &tile, i32 u, i32 last) {
   switch (tile.count) {
-    case 1: t.n <= NEAR ? make_near<GATED>(t, tile, u, last) : make_far<GATED>(t, tile, u, last); break;
+    case 1: make_row<GATED>(t, tile, u, last); break;
     case 2: make_many<2, 4, GATED>(t, tile, u, last); break;
     case 3: make_many<3, 4, GATED>(t, tile, u, last); break;
     case 4: make_many<4, 2, GATED>(t, tile, u, last); break;

@@ -81,6 +81,8 @@ INLINE rp_f32x4 rp_total4 (const float8 *p) {
   return RP_SHUFFLE4(a[0], a[1], 0, 2, 4, 6) + RP_SHUFFLE4(a[0], a[1], 1, 3, 5, 7);
 }
 INLINE float8 rp_total8 (const float8 *p) { return {rp_total4(p), rp_total4(p + 4)}; }
+INLINE float8 rp_firsts (float8 a, float8 b) { return {a.lo, b.lo}; }
+INLINE float8 rp_lasts (float8 a, float8 b) { return {a.hi, b.hi}; }
 #elif defined __clang__ || __GNUC__ >= 12
 INLINE float8 rp_total8 (const float8 *p) {
   float8 a[4], b[2];
@@ -93,12 +95,16 @@ INLINE float8 rp_total8 (const float8 *p) {
   return __builtin_shufflevector(b[0], b[1], 0, 8, 2, 10, 4, 12, 6, 14) +
          __builtin_shufflevector(b[0], b[1], 1, 9, 3, 11, 5, 13, 7, 15);
 }
+INLINE float8 rp_firsts (float8 a, float8 b) { return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11); }
+INLINE float8 rp_lasts (float8 a, float8 b) { return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15); }
 #else
 INLINE float8 rp_total8 (const float8 *p) {
   float s[8];
   for (int i = 0; i < 8; i++) s[i] = sum8(p[i]);
   return load8(s);
 }
+INLINE float8 rp_firsts (float8 a, float8 b) { return (float8){a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]}; }
+INLINE float8 rp_lasts (float8 a, float8 b) { return (float8){a[4], a[5], a[6], a[7], b[4], b[5], b[6], b[7]}; }
 #endif
 template <int rp_n> INLINE void totals (partial *p, float *s) {
   int i = 0;
