@@ -54,14 +54,12 @@ WAITS KERNEL void begin (float *scores, i32 *lists, i32 *open, i32 *token, i32 *
 /* ---- the table of origins ---- */
 
 /* Rows row .. row + beams - 1 of origin take over positions 0 .. count-1 of their parents; a parent out of range gives
- * 255, which attention answers with nan. A thread takes a position of all rows. was: the rows as they are, or a copy,
- * `step` apart. */
-template <int MOST, class P> INLINE void take_over (u8 *origin, const u8 *was, i32 step, P parent, i32 row, i32 beams,
-                                                    i32 room, i32 count) {
+ * 255, which attention answers with nan. A thread takes a position of all rows. */
+template <int MOST, class P> INLINE void take_over (u8 *origin, P parent, i32 row, i32 beams, i32 room, i32 count) {
   u8 old[MOST];
   u8 *rows = origin + (size_t)row * (size_t)room;
   FOR_THREADS(p, count) {
-    ROLLED_BY("unroll 4") for (i32 b = 0; b < beams; b++) old[b] = was[(size_t)b * (size_t)step + (size_t)p];
+    ROLLED_BY("unroll 4") for (i32 b = 0; b < beams; b++) old[b] = rows[(size_t)b * (size_t)room + (size_t)p];
     ROLLED for (i32 b = 0; b < beams; b++) {
       i32 from = parent(b);
       rows[(size_t)b * (size_t)room + (size_t)p] = 0 <= from && from < beams ? old[from] : (u8)255;
@@ -77,8 +75,7 @@ WAITS KERNEL void follow (u8 *origin, const i32 *position, const i32 *parents, i
   i32 at = *position;
   ROLLED for (i32 source = mine.first; source < mine.last && 0 <= at && at < room; source++) {
     const i32 *parent = parents + source * beams;
-    take_over<255>(origin, origin + (size_t)(source * beams) * (size_t)room, room, [&] (i32 b) { return parent[b]; },
-                   source * beams, beams, room, at);
+    take_over<255>(origin, [&] (i32 b) { return parent[b]; }, source * beams, beams, room, at);
     FOR_THREADS(b, beams)
       origin[(size_t)(source * beams + b) * (size_t)room + (size_t)at] = (u8)b;
   }
@@ -91,20 +88,24 @@ struct inputs { /* what candidates made, and what it was told */
   const i32 *ids, *ends, *tokens;
   const u8 *origin;
   i32 beams, room, vocab, parts, k;
-  i32 position, prompt, longest, early, horizon, end_count; /* of control */
+  i32 position, prompt, longest, early, epoch, end_count; /* of control */
   i32 count; /* new tokens with the one that is chosen now */
-  float penalty;
+  float penalty, divisor, furthest; /* of scores: now, and as far as a running beam may come */
 };
 
+/* Before the wait: each of these loads takes as long as a phase of the search. */
 INLINE void read_control (inputs &in, const i32 *control) {
+  i32 horizon = control[HORIZON];
   in.position = control[POSITION];
   in.prompt = control[PROMPT];
   in.longest = control[LONGEST];
   in.early = control[STOP_EARLY];
-  in.horizon = control[HORIZON];
+  in.epoch = control[EPOCH];
   in.end_count = control[END_COUNT];
-  in.penalty = in.factor[0];
   in.count = in.position + 2 - in.prompt;
+  in.penalty = in.factor[0];
+  in.divisor = in.factor[in.count > 0 ? in.count : 0]; /* of no meaning while a prompt is read */
+  in.furthest = horizon ? in.factor[horizon] : in.divisor;
 }
 
 struct place { /* of a source in shared memory, and what is found there */
@@ -131,14 +132,16 @@ INLINE place place_at (float *memory, i32 tile, i32 k, i32 beams) {
 /* Log-softmax's constants of row b, from those of its parts; by a warp. */
 INLINE void merge_parts (const place &p, const inputs &in, i32 b) {
   size_t row = (size_t)(p.source * in.beams + b) * (size_t)in.parts;
-  const float *most = in.most + row, *sums = in.sums + row;
   float top = -INF, sum = 0;
-  ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) top = most[i] > top ? most[i] : top;
-  top = warp_max(top);
-  ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) sum += sums[i] * expf(most[i] - top);
-  sum = warp_sum(sum);
+  ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) {
+    float here = in.most[row + i], more = in.sums[row + i], most = here > top ? here : top;
+    sum = most > -INF ? sum * expf(top - most) + more * expf(here - most) : 0.0f;
+    top = most;
+  }
+  float most = warp_most(top);
+  sum = warp_sum(most > -INF ? sum * expf(top - most) : 0.0f);
   if (LANE == 0) {
-    p.row_most[b] = top;
+    p.row_most[b] = most;
     p.row_log[b] = logf(sum);
   }
 }
@@ -166,21 +169,40 @@ INLINE void put_entry (const place &p, const inputs &in, float x, i32 id, i32 be
   p.name[at] = x > -INF ? beam * in.vocab + id : NOBODY;
 }
 
-/* Entries first .. last - 1 of what the parts of all rows offer, as they lie in memory: a few a thread on their way together. */
-INLINE void read_offers (const place &p, const inputs &in, i32 first, i32 last, i32 at) {
-  enum { TOGETHER = LANES == 1 ? 1 : 4 };
-  i32 step = (i32)THREADS, each = in.parts * in.k;
-  const float *keys = in.keys + (size_t)(p.source * in.beams) * (size_t)each;
-  const i32 *ids = in.ids + (size_t)(p.source * in.beams) * (size_t)each;
-  ROLLED for (i32 e = first + (i32)THREAD; e < last; e += TOGETHER * step) {
-    float x[TOGETHER];
-    i32 id[TOGETHER];
-    UNROLL for (i32 j = 0; j < TOGETHER; j++)
-      if (e + j * step < last) x[j] = keys[e + j * step], id[j] = ids[e + j * step];
-    UNROLL for (i32 j = 0; j < TOGETHER; j++) {
-      i32 of = e + j * step;
-      if (of < last) put_entry(p, in, x[j], id[j], (i32)((u32)of / (u32)each), false, at + of - first);
-    }
+enum { TOGETHER = LANES == 1 ? 1 : 3 }; /* entries a thread has on their way */
+struct offers { float key[TOGETHER]; i32 id[TOGETHER], beam[TOGETHER]; };
+
+/* What the parts of all rows offer, as it lies in memory: entries first, first + THREADS and so on, before the last-th. Of
+ * which beam they are is known before the wait. */
+INLINE void aim_offers (offers &o, const inputs &in, i32 first) {
+  UNROLL for (i32 j = 0; j < TOGETHER; j++) o.beam[j] = (i32)((u32)(first + j * (i32)THREADS) / (u32)(in.parts * in.k));
+}
+INLINE void ask_offers (offers &o, const place &p, const inputs &in, i32 first, i32 last) {
+  size_t from = (size_t)(p.source * in.beams) * (size_t)(in.parts * in.k);
+  UNROLL for (i32 j = 0; j < TOGETHER; j++) {
+    i32 e = first + j * (i32)THREADS;
+    if (e < last) o.key[j] = in.keys[from + e], o.id[j] = in.ids[from + e];
+  }
+}
+INLINE void put_offers (const offers &o, const place &p, const inputs &in, i32 first, i32 last, i32 at) {
+  UNROLL for (i32 j = 0; j < TOGETHER; j++) {
+    i32 e = first + j * (i32)THREADS;
+    if (e < last) put_entry(p, in, o.key[j], o.id[j], o.beam[j], false, at + e);
+  }
+}
+
+/* Entries first .. last - 1 go to at + first and so on. `ahead`: the first of all, which were asked for long ago. */
+INLINE void read_offers (const offers &ahead, const place &p, const inputs &in, i32 first, i32 last, i32 at) {
+  i32 e = first + (i32)THREAD;
+  if (first == 0) {
+    put_offers(ahead, p, in, e, last, at);
+    e += TOGETHER * (i32)THREADS;
+  }
+  ROLLED for (; e < last; e += TOGETHER * (i32)THREADS) {
+    offers o;
+    aim_offers(o, in, e);
+    ask_offers(o, p, in, e, last);
+    put_offers(o, p, in, e, last, at);
   }
 }
 
@@ -188,30 +210,28 @@ INLINE void read_offers (const place &p, const inputs &in, i32 first, i32 last, 
 INLINE void read_seen (const place &p, const inputs &in, i32 first, i32 last, i32 at) {
   ROLLED for (i32 e = first + (i32)THREAD; e < last; e += (i32)THREADS) {
     u32 length = (u32)in.position + 1, b = (u32)e / length, i = (u32)e - b * length;
-    i32 row = p.source * in.beams + (i32)b, id = token_at(row_at(in.tokens, in.origin, row, in.beams, in.room), (i32)i);
+    i32 row = p.source * in.beams + (i32)b, id = token_at(row_at(in.tokens, in.origin, p.source, row, in.beams, in.room), (i32)i);
     put_entry(p, in, in.seen[(size_t)row * (size_t)in.room + i], id, (i32)b, true, at + e - first);
   }
 }
 
 /* A tile: the best k so far, `here` entries from `first` on, nobody to a multiple of eight. */
-INLINE void fill_tile (const place &p, const inputs &in, i32 first, i32 here, i32 padded) {
+INLINE void fill_tile (const offers &ahead, const place &p, const inputs &in, i32 first, i32 here, i32 padded) {
   i32 k = in.k, offered = in.beams * in.parts * k, split = first + here < offered ? first + here : offered;
   i32 from = first > offered ? first : offered;
   FOR_THREADS(i, k) p.key[i] = p.a[i], p.name[i] = p.flat[i];
   for (i32 i = k + here + (i32)THREAD; i < padded; i += (i32)THREADS) p.key[i] = -INF, p.name[i] = NOBODY;
-  read_offers(p, in, first, split, k);
+  read_offers(ahead, p, in, first, split, k - first);
   read_seen(p, in, from - offered, first + here - offered, k + from - first);
 }
 
 /* p.a and p.flat: the candidates in order, as many tiles as it takes; the best so far stand before the next ones. */
-INLINE void find_candidates (const place &p, const inputs &in) {
+INLINE void find_candidates (const offers &ahead, const place &p, const inputs &in) {
   i32 k = in.k, all = in.beams * in.parts * k;
   if (in.parts > 1 && in.penalty != 1) all += in.beams * (in.position + 1);
-  FOR_THREADS(i, k) p.a[i] = -INF, p.flat[i] = NOBODY;
-  barrier();
   ROLLED for (i32 first = 0; first < all; first += p.tile - k) {
     i32 here = all - first < p.tile - k ? all - first : p.tile - k, padded = (k + here + 7) & ~7;
-    fill_tile(p, in, first, here, padded);
+    fill_tile(ahead, p, in, first, here, padded);
     barrier();
     top(p.key, padded, k, p.space, [&] (i32 i) { return p.name[i]; }, [&] (i32 rank, i32 i) {
       p.a[rank] = p.key[i];
@@ -224,33 +244,33 @@ INLINE void find_candidates (const place &p, const inputs &in) {
  * run over the candidates, ended over the finished and then the candidates. */
 INLINE void judge (const place &p, const inputs &in) {
   i32 longest = in.prompt + in.count >= in.longest;
-  float divisor = in.factor[in.count];
-  FOR_THREADS(i, ((in.k + in.beams + 7) & ~7)) {
+  FOR_THREADS(i, in.k + in.beams) {
     i32 j = i - in.beams;
-    if (j >= in.k) p.ended[i] = -INF;
-    if (i >= in.k && i < ((in.k + 7) & ~7)) p.run[i] = -INF;
-    if (j >= in.k) continue;
     if (j < 0) {
       p.ended[i] = p.scores[in.beams + i];
       continue;
     }
     float a = p.a[j];
-    i32 flat = p.flat[j] == NOBODY ? 0 : p.flat[j];
-    p.beam[j] = (i32)((u32)flat / (u32)in.vocab);
-    p.id[j] = flat - p.beam[j] * in.vocab;
-    p.hit[j] = longest || is_end(in.ends, in.end_count, p.id[j]);
+    i32 beam = 0, id = p.flat[j] == NOBODY ? 0 : p.flat[j];
+    ROLLED for (; id >= in.vocab; id -= in.vocab) beam++;
+    p.beam[j] = beam;
+    p.id[j] = id;
+    p.hit[j] = longest || is_end(in.ends, in.end_count, id);
     p.run[j] = a + (p.hit[j] ? FAR : 0.0f);
-    p.ended[i] = (a > -INF ? a / divisor : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
+    p.ended[i] = (a > -INF ? a / in.divisor : a) + (p.hit[j] && j < in.beams ? 0.0f : FAR);
   }
   barrier();
 }
 
-/* at[rank] = i for the best `most` of n keys; of equal ones the first is better. */
-INLINE void choose_best (const float *key, i32 n, i32 most, i32 *at) {
-  FOR_THREADS(i, n) {
-    i32 rank = rank_of(key, (n + 7) & ~7, i);
-    if (rank < most) at[rank] = i;
+/* next[rank] = i for the best of the running keys, kept for those of the ended; of equal ones the first is better. */
+INLINE void choose_best (const place &p, const inputs &in) {
+  i32 ended = in.k + in.beams;
+  FOR_THREADS(t, in.k + ended) {
+    bool runs = t < in.k;
+    i32 i = runs ? t : t - in.k, rank = rank_of(runs ? p.run : p.ended, runs ? in.k : ended, i);
+    if (rank < in.beams) (runs ? p.next : p.kept)[rank] = i;
   }
+  barrier();
 }
 
 /* Writes place r of both lists. */
@@ -276,10 +296,19 @@ struct memory_of { /* what beams leave behind */
   const u8 *was; /* the copy of the source's origins, or null */
 };
 
+/* The rows take over what their parents have seen: from the copy, if there is one. */
+INLINE void move_origins (const place &p, const inputs &in, const memory_of &m) {
+  i32 beams = in.beams, count = in.position + 1, first = p.source * beams;
+  auto parent = [&] (i32 b) { return p.beam[p.next[b]]; };
+  if (!m.was) return take_over<16>(m.origin, parent, first, beams, in.room, count);
+  u8 *rows = m.origin + (size_t)first * (size_t)in.room;
+  FOR_THREADS(i, count)
+    ROLLED for (i32 b = 0; b < beams; b++) rows[(size_t)b * (size_t)in.room + (size_t)i] = m.was[parent(b) * count + i];
+}
+
 INLINE void write_rows (const place &p, const inputs &in, const memory_of &m) {
   i32 beams = in.beams, at = in.position, first = p.source * beams;
-  take_over<16>(m.origin, m.was ? m.was : m.origin + (size_t)first * (size_t)in.room, m.was ? at + 1 : in.room,
-                [&] (i32 b) { return p.beam[p.next[b]]; }, first, beams, in.room, at + 1);
+  move_origins(p, in, m);
   FOR_THREADS(b, beams) {
     size_t next = (size_t)(first + b) * (size_t)in.room + (size_t)at + 1;
     i32 id = p.id[p.next[b]];
@@ -299,27 +328,30 @@ INLINE bool finished_at (const place &p, const inputs &in, i32 r) {
 
 /* May the source still improve? The same in all threads. */
 INLINE bool stays_open (const place &p, const inputs &in) {
-  float best = p.run[p.next[0]] / in.factor[in.horizon ? in.horizon : in.count], worst = p.ended[p.kept[in.beams - 1]];
-  float missing = 0, going = 0; /* places of the finished list, candidates that did not hit */
-  FOR_THREADS(r, in.beams) missing += finished_at(p, in, r) ? 0.0f : 1.0f;
-  FOR_THREADS(j, in.k) going += p.hit[j] ? 0.0f : 1.0f;
-  missing = block_sum(missing);
-  going = block_sum(going);
-  return going > 0 && !(missing == 0 && in.early) && best > (missing == 0 ? worst : FAR);
+  float best = p.run[p.next[0]] / in.furthest, worst = p.ended[p.kept[in.beams - 1]];
+  bool missing = false, going = false; /* places of the finished list, candidates that did not hit */
+  FOR_THREADS(r, in.beams) missing |= !finished_at(p, in, r);
+  FOR_THREADS(j, in.k) going |= !p.hit[j];
+  missing = block_any(missing);
+  going = block_any(going);
+  return going && !(!missing && in.early) && best > (missing ? FAR : worst);
 }
 
-INLINE void move_source (const place &p, const inputs &in, float *scores, i32 *lists, i32 *open, const memory_of &m) {
+/* Says whether the source stays open, to all threads. */
+INLINE bool move_source (offers &ahead, const place &p, const inputs &in, float *scores, i32 *lists, i32 *open,
+                         const memory_of &m) {
+  ask_offers(ahead, p, in, (i32)THREAD, in.beams * in.parts * in.k);
+  FOR_THREADS(i, in.k) p.a[i] = -INF, p.flat[i] = NOBODY;
   read_rows(p, in);
-  find_candidates(p, in);
+  find_candidates(ahead, p, in);
   judge(p, in);
-  choose_best(p.run, in.k, in.beams, p.next);
-  choose_best(p.ended, in.k + in.beams, in.beams, p.kept);
-  barrier();
+  choose_best(p, in);
   FOR_THREADS(r, in.beams) write_place(p, in, r, scores, lists);
   write_rows(p, in, m);
   bool more = stays_open(p, in);
   if (THREAD == 0) open[p.source] = more;
   barrier();
+  return more;
 }
 
 /* ---- the whole step ---- */
@@ -345,15 +377,19 @@ INLINE void read_on (i32 source, const inputs &in, const memory_of &m) {
   }
 }
 
-/* The block that arrives last moves the position on, sees whether any source is open, and tells the host. */
-INLINE void finish_step (i32 *control, const i32 *open, i32 sources, u64 *words) {
-  float still = 0;
-  FOR_THREADS(s, sources) still += open[s] ? 1.0f : 0.0f;
-  still = block_sum(still);
+/* The block that arrives last moves the position on, sees whether any source is open, and tells the host. still: is one of
+ * this block's? */
+INLINE void finish_step (const inputs &in, i32 *control, const i32 *open, i32 sources, u64 *words, bool still) {
+  if (BLOCKS > 1) {
+    if (!last_block((u32 *)control + ARRIVED)) return;
+    FOR_THREADS(s, sources) still |= open[s] != 0;
+    still = block_any(still);
+  }
+  barrier(); /* all have read the control */
   if (THREAD) return;
-  control[POSITION]++;
-  control[DONE] = still == 0;
-  publish(words, (u32)control[EPOCH] << 16 | (u32)control[POSITION], still == 0);
+  control[POSITION] = in.position + 1;
+  control[DONE] = !still;
+  publish(words, (u32)in.epoch << 16 | (u32)(in.position + 1), !still);
 }
 
 WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, const float *sums, const float *seen,
@@ -368,8 +404,10 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
   span mine = share(sources);
   release_next();
   i32 done = control[DONE];
-  bool is_open = false;
+  bool is_open = false, still = false;
+  offers ahead;
   read_control(in, control);
+  aim_offers(ahead, in, (i32)THREAD);
   p.source = mine.first;
   if (p.source < mine.last) {
     read_lists(p, in, scores, lists);
@@ -385,9 +423,10 @@ WAITS KERNEL void search (const float *keys, const i32 *ids, const float *most, 
       m.was = nullptr;
     }
     if (in.position + 1 < in.prompt) read_on(p.source, in, m);
-    else if (is_open) move_source(p, in, scores, lists, open, m);
+    else if (is_open) is_open = move_source(ahead, p, in, scores, lists, open, m);
+    still |= is_open;
   }
-  if (BLOCKS == 1 || last_block((u32 *)control + ARRIVED)) finish_step(control, open, sources, words);
+  finish_step(in, control, open, sources, words, still);
 }
 
 /* ---- results ---- */

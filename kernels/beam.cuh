@@ -36,8 +36,8 @@ enum { REAL, FINISHED, AT, BEAM, TOKEN, LISTS }; /* running: real; finished: bit
 /* tokens that were read before a row's present one: position p lies with beam origin[p] of the source */
 struct row_of { const i32 *tokens; const u8 *origin; i32 room; };
 
-INLINE row_of row_at (const i32 *tokens, const u8 *origin, i32 row, i32 beams, i32 room) {
-  row_of r = {tokens + (size_t)(row / beams * beams) * (size_t)room, origin + (size_t)row * (size_t)room, room};
+INLINE row_of row_at (const i32 *tokens, const u8 *origin, i32 source, i32 row, i32 beams, i32 room) {
+  row_of r = {tokens + (size_t)(source * beams) * (size_t)room, origin + (size_t)row * (size_t)room, room};
   return r;
 }
 INLINE i32 token_at (const row_of &r, i32 at) { return r.tokens[(size_t)r.origin[at] * (size_t)r.room + (size_t)at]; }

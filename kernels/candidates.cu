@@ -31,13 +31,13 @@ INLINE float score_of (const part_of &p, float x, float log_sum) { return (x - p
 INLINE void add_up (part_of &p, float most, float sum) {
   SHARED(float, tops, 32);
   SHARED(float, sums, 32);
-  float top = warp_max(most);
+  float top = warp_most(most);
   sum = warp_sum(most > -INF ? sum * expf(most - top) : 0.0f);
   if (LANE == 0) tops[WARP] = top, sums[WARP] = sum;
   barrier();
-  p.most = -INF, p.sum = 0;
-  ROLLED for (i32 i = 0; i < (i32)WARPS; i++) p.most = tops[i] > p.most ? tops[i] : p.most;
-  ROLLED for (i32 i = 0; i < (i32)WARPS; i++) p.sum += tops[i] > -INF ? sums[i] * expf(tops[i] - p.most) : 0.0f;
+  top = LANE < WARPS ? tops[LANE] : -INF;
+  p.most = warp_most(top);
+  p.sum = warp_sum(top > -INF ? sums[LANE] * expf(top - p.most) : 0.0f);
   if (p.most == -INF) p.most = 0;
 }
 
@@ -117,6 +117,14 @@ INLINE void write_best (const part_of &p, i32 k, const top_space &space, float *
   }
 }
 
+struct share_of { i32 row, from, source, part; }; /* an item: which part of the piece, and of all, of which row */
+
+INLINE share_of item_at (i32 item, i32 here, i32 part, i32 first, i32 beams) {
+  i32 row = item / here, of = item - row * here;
+  share_of s = {row, of * part, row / beams, first / part + of};
+  return s;
+}
+
 WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float *most, float *sums, float *seen,
                               EARLY const i32 *control, EARLY const float *scores, EARLY const i32 *open,
                               const i32 *tokens, const u8 *origin, EARLY const float *factor, const i32 *ends, i32 rows,
@@ -128,26 +136,30 @@ WAITS KERNEL void candidates (const float *logits, float *keys, i32 *ids, float 
   release_next();
   i32 done = control[DONE], length = control[POSITION] + 1, prompt = control[PROMPT];
   limits l = {control[NGRAM], length, length < control[SHORTEST] ? control[END_COUNT] : 0, factor[0]};
-  bool first_open = open[mine.first / here / beams < rows / beams ? mine.first / here / beams : 0];
+  share_of s = item_at(mine.first, here, part, first, beams); /* divisions are slow: where there is time */
+  bool is_open = mine.first < mine.last && open[s.source];
   wait_previous();
   if (done || length < prompt) return;
-  ROLLED for (i32 item = mine.first; item < mine.last; item++) {
-    i32 row = item / here, from = item % here * part;
-    if (!(item == mine.first ? first_open : open[row / beams])) continue;
-    row_of r = row_at(tokens, origin, row, beams, room);
-    i32 count = width - from < part ? width - from : part;
-    part_of p = {key, logits + (size_t)row * (size_t)width + from, first + from, count, (count + 7) & ~7, 0, 0};
-    read_part(p, packed);
-    forbid(p, r, l, ends);
-    if (parts == 1) finish_scores(p, r, length, l.penalty, scores[running_score(row, beams)]);
-    else if (l.penalty != 1) set_seen_apart(p, r, length, seen + (size_t)row * (size_t)room);
-    if (parts == 1 || l.penalty != 1) barrier();
-    size_t at = (size_t)row * (size_t)parts + (size_t)(p.first / part);
-    if (THREAD == 0) {
-      most[at] = p.sum > 0 ? p.most : -INF;
-      sums[at] = p.sum;
+  ROLLED for (i32 item = mine.first; item < mine.last;) {
+    if (is_open) {
+      row_of r = row_at(tokens, origin, s.source, s.row, beams, room);
+      i32 count = width - s.from < part ? width - s.from : part;
+      part_of p = {key, logits + (size_t)s.row * (size_t)width + s.from, first + s.from, count, (count + 7) & ~7, 0, 0};
+      read_part(p, packed);
+      forbid(p, r, l, ends);
+      if (parts == 1) finish_scores(p, r, length, l.penalty, scores[running_score(s.row, beams)]);
+      else if (l.penalty != 1) set_seen_apart(p, r, length, seen + (size_t)s.row * (size_t)room);
+      if (parts == 1 || l.penalty != 1) barrier();
+      size_t at = (size_t)s.row * (size_t)parts + (size_t)s.part;
+      if (THREAD == 0) {
+        most[at] = p.sum > 0 ? p.most : -INF;
+        sums[at] = p.sum;
+      }
+      write_best(p, k, space, keys + at * (size_t)k, ids + at * (size_t)k);
+      barrier();
     }
-    write_best(p, k, space, keys + at * (size_t)k, ids + at * (size_t)k);
-    barrier();
+    if (++item == mine.last) break;
+    s = item_at(item, here, part, first, beams);
+    is_open = open[s.source];
   }
 }

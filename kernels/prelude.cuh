@@ -23,7 +23,7 @@
  *                    prefetch(p) asks for the memory at p, which need not be ours, prefetch_far(p) not for the nearest
  *                    cache; only for EARLY parameters
  *   dot products     partial p = none(); p = dot8(x, w, p); total(p) is the sum over the warp
- *   sums, maxima     warp_sum, warp_max, block_sum, block_max; the same bits in all threads
+ *   sums, maxima     warp_sum, warp_max, block_sum, block_max, block_any; the same bits in all threads
  *   whole grid       last_block(count): true in the block that arrives last, with all that the others wrote visible
  *   the host         publish(ring, number, value)
  *

@@ -219,6 +219,7 @@ INLINE float warp_sum (float x) { return x; }
 INLINE float warp_max (float x) { return x; }
 INLINE float block_sum (float x) { return x; }
 INLINE float block_max (float x) { return x; }
+INLINE bool block_any (bool x) { return x; }
 
 /* A dot product stays eight sums wide to its end here. */
 typedef float8 partial;

@@ -235,6 +235,8 @@ INLINE float block_max (float x) {
   return x;
 }
 
+INLINE bool block_any (bool x) { return __syncthreads_or(x); } /* a barrier */
+
 /* A lane's share of a dot product is one float here: many may be open at once. */
 typedef float partial;
 INLINE partial none () { return 0.0f; }

@@ -4,6 +4,7 @@
  *   totals      N open dot products of a warp become N sums, spread so that none is computed twice: on the CPU all are
  *               in s[0 .. N-1]; on a GPU a lane holds one. `held(N)` is the index of s[0], N where a lane holds none.
  *               Each sum has the bits that total() gives, so a row's result does not depend on how many rows there are.
+ *   warp_most   warp_max of numbers none of which is nan, -0 among them as 0
  *   best        a value and its id; of equal values the lower id is better, so the order of comparing does not matter
  */
 #ifndef RP_REDUCE
@@ -42,12 +43,15 @@ INLINE i32 rp_ordered (float x) {
   i32 i = __float_as_int(x + 0.0f);
   return i < 0 ? i ^ 0x7fffffff : i;
 }
+INLINE float rp_number (i32 i) { return __int_as_float(i < 0 ? i ^ 0x7fffffff : i); }
+INLINE float warp_most (float x) { return rp_number(__reduce_max_sync(~0u, rp_ordered(x))); }
 INLINE best warp_best (best a) {
   i32 mine = rp_ordered(a.value), most = __reduce_max_sync(~0u, mine);
-  best b = {__int_as_float(most < 0 ? most ^ 0x7fffffff : most), __reduce_min_sync(~0u, mine == most ? a.id : 0x7fffffff)};
+  best b = {rp_number(most), __reduce_min_sync(~0u, mine == most ? a.id : 0x7fffffff)};
   return b;
 }
 #else
+INLINE float warp_most (float x) { return warp_max(x); }
 INLINE best warp_best (best a) {
   UNROLL for (int m = LANES / 2; m; m /= 2) {
     best b = {__shfl_xor_sync(~0u, a.value, m), __shfl_xor_sync(~0u, a.id, m)};
@@ -112,6 +116,7 @@ template <int rp_n> INLINE void totals (partial *p, float *s) {
   for (; i < rp_n; i++) s[i] = sum8(p[i]);
 }
 
+INLINE float warp_most (float x) { return x; }
 INLINE best warp_best (best a) { return a; }
 INLINE best block_best (best a) { return a; }
 

@@ -9,7 +9,7 @@
 #ifndef RP_TOP
 #define RP_TOP
 
-#include "prelude.cuh"
+#include "reduce.cuh"
 
 static const i32 NOBODY = 2147483647; /* a name worse than all */
 
@@ -21,24 +21,11 @@ struct top_space { float *most, *listed; i32 *list; };
 
 #define ROLLED_BY(n) _Pragma(n) /* "unroll 4": loads in flight together */
 
-/* How many of key[0 .. n-1] are more than v, and how many are v; n a multiple of eight. */
-INLINE void count_above (const float *key, i32 n, float v, i32 *above, i32 *equal) {
-  ROLLED for (i32 k = 0; k < n; k += 8) {
-    float8 x = load8(key + k);
-    RP_EACH {
-      *above += x.v[i] > v;
-      *equal += x.v[i] == v;
-    }
-  }
-}
 /* How many of key[0 .. n-1] are better than the one at `mine`; of equal ones the first is. */
 INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
   float v = key[mine];
   i32 rank = 0;
-  ROLLED for (i32 k = 0; k < n; k += 8) {
-    float8 x = load8(key + k);
-    RP_EACH rank += x.v[i] > v || (x.v[i] == v && k + i < mine);
-  }
+  ROLLED_BY("unroll 4") for (i32 k = 0; k < n; k++) rank += key[k] > v || (key[k] == v && k < mine);
   return rank;
 }
 
@@ -70,71 +57,64 @@ INLINE i32 rank_of (const float *key, i32 n, i32 mine) {
 
 #ifdef REPRISE_GPU
 
-struct rp_groups { i32 size, count, each; }; /* of maxima; of each of them the each-th largest is wanted */
-
-INLINE rp_groups rp_groups_of (i32 n, i32 k) {
-  i32 size = 32 * ((k + 31) / 32);
-  if (n > size * 32) size = (n / 32 + 31) & ~31;
-  i32 count = (n + size - 1) / size;
-  return {size, count, (k + count - 1) / count};
+/* The n-th largest of a warp's numbers, or one that more reach; -INF if there are not so many. */
+INLINE float rp_edge (float x, i32 n) {
+  float most = -INF;
+  ROLLED for (i32 found = 0; found < n;) {
+    most = warp_most(x);
+    if (most == -INF) break;
+    found += __popc(__ballot_sync(~0u, x == most));
+    if (x == most) x = -INF;
+  }
+  return most;
 }
 
-/* A bound that at least k of most[0 .. n-1] reach, n a multiple of eight: the largest of the groups' k-th, or the smallest of
- * their each-th. At most 32 groups; least[g] is INF for what is no group, else -INF, and alone[g] -INF. */
-INLINE float rp_bound (const float *most, i32 n, i32 k, const rp_groups &of, float *least, float *alone) {
-  FOR_THREADS(j, n) {
-    i32 above = 0, equal = 0, g = j / of.size, here = n - g * of.size < of.size ? n - g * of.size : of.size;
-    count_above(most + g * of.size, here, most[j], &above, &equal);
-    if (above < of.each && of.each <= above + equal) least[g] = most[j];
-    if (above < k && k <= above + equal) alone[g] = most[j];
+/* A bound that at least k of key's packs reach, more than k packs in all: they are dealt out to at most 32 groups (an odd number
+ * of them, for the banks of shared memory), a warp takes the largest but so many of each, and the least of these is it. */
+INLINE float rp_bound (const float *key, i32 packs, i32 k) {
+  SHARED(float, least, 32);
+  i32 groups = packs < 960 ? (packs + 31) / 32 | 1 : 31, each = 1;
+  ROLLED while (each * groups < k) each++; /* a division is more lines of code */
+  ROLLED for (i32 g = (i32)WARP; g < groups; g += (i32)WARPS) {
+    float most = -INF;
+    ROLLED for (i32 j = g + (i32)LANE * groups; j < packs; j += LANES * groups)
+      most = fmaxf(most, most8(load8(key + j * 8)));
+    most = rp_edge(most, each);
+    if (LANE == 0) least[g] = most;
   }
   barrier();
-  float all = INF, some = -INF;
-  ROLLED for (i32 g = 0; g < of.count; g += 8) {
-    float8 a = load8(least + g);
-    RP_EACH all = fminf(all, a.v[i]);
-    some = fmaxf(some, most8(load8(alone + g)));
-  }
-  return fmaxf(all, some);
+  float bound = INF;
+  ROLLED for (i32 g = 0; g < groups; g++) bound = fminf(bound, least[g]);
+  return bound;
 }
 
 /* Lists what reaches the bound, with its keys. */
-INLINE void rp_list (const float *key, i32 packs, float bound, const top_space &space, i32 *found) {
-  FOR_THREADS(j, packs) {
-    if (space.most[j] < bound) continue;
-    float8 x = load8(key + j * 8);
-    i32 count = 0;
-    RP_EACH count += x.v[i] >= bound && x.v[i] > -INF;
-    i32 place = atomicAdd(found, count);
-    RP_EACH if (x.v[i] >= bound && x.v[i] > -INF) {
-      space.list[place] = j * 8 + i;
-      space.listed[place++] = x.v[i];
-    }
+INLINE void rp_list (const float *key, i32 n, float bound, const top_space &space, i32 *found) {
+  ROLLED_BY("unroll 4") for (i32 i = (i32)THREAD; i < n; i += (i32)THREADS) {
+    float x = key[i];
+    if (!(x >= bound && x > -INF)) continue;
+    i32 place = atomicAdd(found, 1);
+    space.list[place] = i;
+    space.listed[place] = x;
   }
 }
 
 /* How many of the `count` that are listed are more than v, and how many are v. */
 INLINE void rp_count (const float *listed, i32 count, float v, i32 *above, i32 *equal) {
-  ROLLED for (i32 k = 0; k < count; k += 8) {
-    float8 x = load8(listed + k);
-    RP_EACH {
-      *above += k + i < count && x.v[i] > v;
-      *equal += k + i < count && x.v[i] == v;
-    }
+  ROLLED_BY("unroll 4") for (i32 t = 0; t < count; t++) {
+    *above += listed[t] > v;
+    *equal += listed[t] == v;
   }
 }
 
 INLINE i32 rp_survey (const float *key, i32 n, i32 k, const top_space &space) {
-  SHARED(float, least, 32);
-  SHARED(float, alone, 32);
   SHARED(i32, found, 1);
-  i32 packs = n / 8, padded = (packs + 7) & ~7;
-  rp_groups of = rp_groups_of(padded, k);
-  FOR_THREADS(j, padded) space.most[j] = j < packs ? most8(load8(key + j * 8)) : -INF;
-  FOR_THREADS(g, 32) least[g] = g < of.count ? -INF : INF, alone[g] = -INF;
+  i32 packs = n / 8;
+  float bound = -INF;
   if (THREAD == 0) *found = 0;
-  barrier();
-  rp_list(key, packs, packs > k ? rp_bound(space.most, padded, k, of, least, alone) : -INF, space, found);
+  if (packs > k) bound = rp_bound(key, packs, k);
+  else barrier();
+  rp_list(key, n, bound, space, found);
   barrier();
   return *found;
 }

@@ -12,7 +12,7 @@ local kernel, grid, ceil = launch.kernel, launch.grid, launch.ceil
 local check, check_shape = launch.check, launch.check_shape
 
 local ALL = 2048 -- vocabularies up to this are one part: a row's order is then exact, ties included
-local PART = 1024 -- else
+local PART = 1280 -- else: a part of 5 rows for each multiprocessor of a large GPU
 local TILE = 2048 -- entries that search ranks at a time
 local MOST_BEAMS, MOST_CANDIDATES = 16, 256
 

@@ -93,7 +93,7 @@ helper.each_device(function(name)
     it("do not depend on the pieces that logits come in", function()
       local logits = reference.tensor(random, { 5, 5000 }, "f32", dev, 5)
       local whole = offers_of(5, 5000, 5, logits)
-      for _, widths in ipairs { { 1024, 3976 }, { 2048, 1024, 1928 }, { 4096, 904 } } do
+      for _, widths in ipairs { { 1280, 3720 }, { 2560, 1280, 1160 }, { 3840, 1160 } } do
         local pieces = offers_of(5, 5000, 5, logits, widths)
         for _, field in ipairs { "keys", "ids", "most", "sums" } do assert.is_true(whole[field]:equal(pieces[field])) end
       end
@@ -113,7 +113,7 @@ helper.each_device(function(name)
       assert.error_matches(function() search.candidates(s, to, rp.zeros({ 3, 5000 }, "f32", dev)) end,
         "candidates: logits: shape {2, 5000} is expected, got {3, 5000}", 1, true)
       assert.error_matches(function() search.candidates(s, to, rp.zeros({ 2, 1024 }, "f32", dev), 1000) end,
-        "candidates: first: 1024 columns from id 1000 of 5000 on, in parts of 1024", 1, true)
+        "candidates: first: 1024 columns from id 1000 of 5000 on, in parts of 1280", 1, true)
       assert.error_matches(function() search.state(1, 17, 8, 0, dev) end, "search: 17 beams: 1 to 16 are possible", 1, true)
       assert.error_matches(function() search.begin(s, { prompts = { { 0 } }, max_new = 9 }) end,
         "search: 9 tokens after a prompt of 1 do not fit into 8 positions", 1, true)
