@@ -7,18 +7,20 @@
  *                                                 and of row g of x
  *
  * Where units are few, each slice of a unit has a warp, and all weights are on their way before the wait: the warps' sums
- * meet in shared memory. Where they are many (..._many), a warp has whole units, and rows of h are staged in shared memory,
- * once a block. Slices are added in order: bits depend on n alone, not on rows, grid, block or which of the two it is.
+ * meet in shared memory. A warp then has 64 of k, so that there are many warps, each soon done; 128 where n is 513 to 1024:
+ * twice as many warps leave the next nodes no room. Where units are many (..._many), a warp has whole units, and rows of h
+ * are staged in shared memory, once a block. Slices are added in order: bits depend on n and on which way it is, not on rows,
+ * grid or block.
  *
- * Formulas and shapes: linear.cu. W: f16 or bf16. At most 8 rows; n is a multiple of eight, at most 1024 (..._two: 2048); x,
- * gamma and weights lie on 16 bytes; else y becomes nan. y may be residual, but not overlap x.
- * Launch: 4 warps a unit, 8 where n is over 512, for all units; shared = 704 bytes a warp.
- * ..._many: any grid; shared = 32 * (n rounded up to 128) + 32 bytes a slice + 8192 a warp. At most 256 threads a block.
+ * Formulas and shapes: linear.cu. W: f16 or bf16. At most 8 rows; n is a multiple of eight, at most 512 (..._more: 1024,
+ * ..._long: 2048); x, gamma and weights lie on 16 bytes; else y becomes nan. y may be residual, but not overlap x.
+ * Launch: for all units 8 warps a unit, 4 where n is at most half of what it may be, ..._long 32;
+ * shared = 704 bytes a warp; at most 256 threads a block, ..._long 1024.
+ * ..._many: any grid, any n; shared = 32 * (n rounded up to 128) + 32 bytes a slice + 8192 a warp; at most 256 threads.
  */
 #include "product.cuh"
 #include "cores.cuh"
 
-enum { MOST = 8 };                                     /* warps a unit */
 enum { PART = 128, GROUP = 32, STEPS = PART / GROUP }; /* of k: a slice, what a warp has at once, turns a slice */
 enum { AHEAD = 2 };                                    /* slices a warp with whole units has on their way */
 enum { ROWS = 8, COLUMNS = 16, PITCH = 20 };           /* of a unit's sums; floats between rows in shared memory */
@@ -53,10 +55,11 @@ INLINE void ask (asked8<W> &w, asked8<W> &w8, const stream &s, i32 k, bool there
   w8 = ask8(s.w8 + k);
 }
 
-template <bool GATED> INLINE void aim_at (stream &s, const task &t, const place &p, i32 unit) {
+/* k: the first of the slice. */
+template <bool GATED> INLINE void aim_at (stream &s, const task &t, const place &p, i32 unit, i32 k) {
   i32 column = unit * wide<GATED>() + p.g;
   s.unit = unit;
-  s.k = p.sub * PART + p.t * 8;
+  s.k = k + p.t * 8;
   s.w = row_of(t, column, false);
   s.w8 = row_of(t, GATED ? column : column + 8, GATED);
 }
@@ -96,19 +99,19 @@ INLINE float row_sum (float q) {
 
 template <class T> INLINE T *kept_of (T *kept, i32 warp) { return kept + warp * KEPT; }
 
-template <int SLICES> INLINE void keep (float *kept, const place &p, const sums *s) {
+INLINE void keep (float *kept, const place &p, const sums &s) {
   float *to = kept_of(kept, (i32)WARP);
-  UNROLL for (int i = 0; i < 4; i++) {
-    float sum = sum_of(s[0], i);
-    if (SLICES == 2) sum += sum_of(s[SLICES - 1], i);
-    to[(2 * p.t + i % 2) * PITCH + p.g + i / 2 * 8] = sum;
-  }
+  UNROLL for (int i = 0; i < 4; i++) to[(2 * p.t + i % 2) * PITCH + p.g + i / 2 * 8] = sum_of(s, i);
 }
 
 INLINE float fold (const float *kept, const place &p, i32 at) {
-  float part[MOST], sum = 0;
-  UNROLL for (i32 i = 0; i < MOST; i++) part[i] = i < p.split ? kept_of(kept, p.first * p.split + i)[at] : 0.0f;
-  UNROLL for (i32 i = 0; i < MOST; i++) sum += part[i];
+  enum { TOGETHER = 8 };
+  float sum = 0;
+  ROLLED for (i32 i = 0; i < p.split; i += TOGETHER) {
+    float part[TOGETHER];
+    UNROLL for (i32 j = 0; j < TOGETHER; j++) part[j] = i + j < p.split ? kept_of(kept, p.first * p.split + i + j)[at] : 0.0f;
+    UNROLL for (i32 j = 0; j < TOGETHER; j++) sum += part[j];
+  }
   return sum;
 }
 
@@ -132,31 +135,32 @@ template <bool GATED> INLINE void put (const task &t, size_t at, float sum, floa
   t.y[at] = (GATED ? sum * (gate * factor) : sum * t.scale) + residual;
 }
 
-template <bool GATED, bool NORM> INLINE void put_folded (const task &t, const place &p, const float *kept, const target &to,
-                                                         float residual) {
+template <bool GATED, bool NORM> INLINE void put_folded (const task &t, const place &p, const float *kept,
+                                                                const target &to, float residual) {
   i32 at = to.row * PITCH + to.at % wide<GATED>();
   float sum = fold(kept, p, at), gate = GATED ? fold(kept, p, at + wide<GATED>()) : 0.0f, factor = 1;
   if (NORM) factor = norm_of(fold(kept, p, ROWS * PITCH + to.row), 1.0f / (float)t.n, t.eps);
   put<GATED>(t, place_in_y(t, to.row, to.column), sum, gate, factor, residual);
 }
 
-/* ---- one unit a warp, of which it has a slice or two: all of it is on its way before the wait */
+/* ---- a slice of one unit a warp: all of it is on its way before the wait */
 
-template <int SLICES> struct once {
-  asked8<W> w[SLICES * STEPS], w8[SLICES * STEPS];
-  asked8<float> gamma[SLICES * STEPS];
-  i32 k[SLICES * STEPS];
-  bool there[SLICES * STEPS];
+/* TURNS: of a slice */
+template <int TURNS> struct once {
+  asked8<W> w[TURNS], w8[TURNS];
+  asked8<float> gamma[TURNS];
+  i32 k[TURNS];
+  bool there[TURNS];
   target to;
   size_t at;
 };
 
-template <bool GATED, int SLICES> INLINE void begin (once<SLICES> &o, const task &t, const place &p, i32 unit, bool mine,
-                                                     const float *x) {
+template <bool GATED, int TURNS> INLINE void begin (once<TURNS> &o, const task &t, const place &p, i32 unit, bool mine,
+                                                    const float *x) {
   stream s;
-  aim_at<GATED>(s, t, p, unit);
-  UNROLL for (int i = 0; i < SLICES * STEPS; i++) {
-    o.k[i] = s.k + i / STEPS * p.split * PART + i % STEPS * GROUP;
+  aim_at<GATED>(s, t, p, unit, p.sub * TURNS * GROUP);
+  UNROLL for (int i = 0; i < TURNS; i++) {
+    o.k[i] = s.k + i * GROUP;
     o.there[i] = mine && o.k[i] < t.n;
     ask(o.w[i], o.w8[i], s, o.k[i], o.there[i]);
     o.gamma[i] = {};
@@ -170,16 +174,16 @@ template <bool GATED, int SLICES> INLINE void begin (once<SLICES> &o, const task
   if (o.to.holds && t.residual) ready_at(t.residual + o.at);
 }
 
-template <bool GATED, bool NORM, int SLICES> INLINE void finish (const once<SLICES> &o, const task &t, const place &p,
-                                                                 const float *x, float *kept) {
-  float8 h[SLICES * STEPS];
-  sums all[SLICES] = {};
+template <bool GATED, bool NORM, int TURNS> INLINE void finish (const once<TURNS> &o, const task &t, const place &p,
+                                                                const float *x, float *kept) {
+  float8 h[TURNS];
+  sums all = {};
   float squares = 0, residual = 0;
-  UNROLL for (int i = 0; i < SLICES * STEPS; i++) h[i] = o.there[i] ? load8(x + o.k[i]) : splat8(0);
+  UNROLL for (int i = 0; i < TURNS; i++) h[i] = o.there[i] ? load8(x + o.k[i]) : splat8(0);
   if (o.to.holds && t.residual) residual = t.residual[o.at];
-  if (NORM) UNROLL for (int i = 0; i < SLICES * STEPS; i++) norm(h[i], widen8(o.gamma[i]), squares);
-  UNROLL for (int i = 0; i < SLICES * STEPS; i++) multiply(all[i / STEPS], i, o.w[i], o.w8[i], h[i]);
-  keep<SLICES>(kept, p, all);
+  if (NORM) UNROLL for (int i = 0; i < TURNS; i++) norm(h[i], widen8(o.gamma[i]), squares);
+  UNROLL for (int i = 0; i < TURNS; i++) multiply(all, i, o.w[i], o.w8[i], h[i]);
+  keep(kept, p, all);
   if (NORM) squares = row_sum(squares);
   if (NORM && p.t == 0) kept_of(kept, (i32)WARP)[ROWS * PITCH + p.g] = squares;
   barrier();
@@ -238,7 +242,7 @@ template <bool GATED> INLINE void ask_slice (const queue &q, i32 slice, stream &
   }
   copies_end();
   s.k += PART;
-  if (s.k - p.t * 8 >= t.n) aim_at<GATED>(s, t, p, s.unit + (i32)WARPS);
+  if (s.k - p.t * 8 >= t.n) aim_at<GATED>(s, t, p, s.unit + (i32)WARPS, 0);
 }
 
 /* sum += h . slice j; its place is for the next that is asked for. */
@@ -271,7 +275,7 @@ template <bool GATED, bool NORM> INLINE void alone (const task &t, const place &
   queue q = queue_of(h.squares + slices * ROWS);
   stream s;
   float factor[2] = {1, 1};
-  aim_at<GATED>(s, t, p, mine.first + (i32)WARP);
+  aim_at<GATED>(s, t, p, mine.first + (i32)WARP, 0);
   ROLLED for (i32 i = 0; i < AHEAD; i++) ask_slice<GATED>(q, i, s, t, p, mine.last);
   wait_previous();
   stage<NORM>(t, p, x, h);
@@ -290,38 +294,24 @@ INLINE const float *row_of_lane (const task &t, const place &p) {
   return t.x + (size_t)(p.g < t.rows ? p.g : t.rows - 1) * (size_t)t.n;
 }
 
-template <bool GATED> INLINE void run_once (const task &t) {
+/* SPLIT: most warps a unit. Two copies of what follows the wait, which differ in something, keep ptxas from moving the loads
+ * before it behind it: those with and without a norm, or, where none is made, a residual. */
+template <int SPLIT, int TURNS, bool GATED, bool NORM> INLINE void run_once (const task &t) {
   DYNAMIC(float, kept);
-  place p = place_of(t.n > MOST / 2 * PART ? MOST : MOST / 2);
+  enum { SLICE = TURNS * GROUP };
+  place p = place_of(t.n > SPLIT / 2 * SLICE ? SPLIT : SPLIT / 2);
   span mine = share((t.columns + wide<GATED>() - 1) / wide<GATED>());
   const float *x = row_of_lane(t, p);
   i32 unit = mine.first + p.first;
   release_next();
-  if (!lies_right(t) || t.rows > ROWS || t.n > MOST * PART || mine.last - mine.first > p.each) return spoil(t);
-  once<1> o;
+  if (!lies_right(t) || t.rows > ROWS || t.n > SPLIT * SLICE || mine.last - mine.first > p.each) return spoil(t);
+  once<TURNS> o;
+  task bare = t;
+  if (!NORM) bare.residual = nullptr;
   begin<GATED>(o, t, p, unit, unit < mine.last, x);
   wait_asked();
-  if (t.gamma) finish<GATED, true>(o, t, p, x, kept);
-  else finish<GATED, false>(o, t, p, x, kept);
-}
-
-/* Two copies of what follows the wait keep ptxas from moving the loads before it behind it: for once<1> those with and
- * without a norm. */
-INLINE void run_two (const task &t) {
-  DYNAMIC(float, kept);
-  place p = place_of(MOST);
-  span mine = share((t.columns + COLUMNS - 1) / COLUMNS);
-  const float *x = row_of_lane(t, p);
-  i32 unit = mine.first + p.first;
-  release_next();
-  if (!lies_right(t) || t.rows > ROWS || t.n > 2 * MOST * PART || mine.last - mine.first > p.each) return spoil(t);
-  once<2> o;
-  begin<false>(o, t, p, unit, unit < mine.last, x);
-  task bare = t;
-  bare.residual = nullptr;
-  wait_asked();
-  if (t.residual) finish<false, false>(o, t, p, x, kept);
-  else finish<false, false>(o, bare, p, x, kept);
+  if (NORM ? t.gamma != nullptr : t.residual != nullptr) finish<GATED, NORM>(o, t, p, x, kept);
+  else finish<GATED, false>(o, bare, p, x, kept);
 }
 
 template <bool GATED> INLINE void run_many (const task &t) {
@@ -336,42 +326,52 @@ template <bool GATED> INLINE void run_many (const task &t) {
 
 /* ---- kernels */
 
+INLINE task task_of (float *y, const float *x, const float *gamma, const W *w, const W *w2, const W *w3, const float *residual,
+                     i32 rows, i32 n, i32 m, i32 act, float eps, float scale) {
+  i32 matrices = w3 ? 3 : w2 ? 2 : 1;
+  return {y, x, residual, gamma, {w, w2, w3}, rows, n, m, m * matrices, 0, 1, act, eps, scale};
+}
+
 /* Bounds of blocks are for the compiler: with less freedom it puts loads off until there are registers. */
 WAITS KERNEL void __launch_bounds__(256, 1)
 cores_linear (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *w2, EARLY const W *w3,
               const float *residual, i32 rows, i32 n, i32 m, i32 act, float eps, float scale) {
-  i32 matrices = w3 ? 3 : w2 ? 2 : 1;
-  task t = {y, x, residual, gamma, {w, w2, w3}, rows, n, m, m * matrices, 0, 1, act, eps, scale};
-  run_once<false>(t);
+  run_once<8, 2, false, true>(task_of(y, x, gamma, w, w2, w3, residual, rows, n, m, act, eps, scale));
 }
 
 WAITS KERNEL void __launch_bounds__(256, 1)
 cores_gated (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *gate, i32 rows, i32 n,
              i32 m, i32 act, float eps) {
-  task t = {y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, 0, 1, act, eps, 1.0f};
-  run_once<true>(t);
+  run_once<8, 2, true, true>({y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, 0, 1, act, eps, 1.0f});
 }
 
-WAITS KERNEL void __launch_bounds__(256, 2)
-cores_linear_many (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *w2,
-                    EARLY const W *w3, const float *residual, i32 rows, i32 n, i32 m, i32 act, float eps, float scale) {
-  i32 matrices = w3 ? 3 : w2 ? 2 : 1;
-  task t = {y, x, residual, gamma, {w, w2, w3}, rows, n, m, m * matrices, 0, 1, act, eps, scale};
-  run_many<false>(t);
-}
-
-WAITS KERNEL void __launch_bounds__(256, 2)
-cores_gated_many (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *gate, i32 rows,
-                   i32 n, i32 m, i32 act, float eps) {
-  task t = {y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, 0, 1, act, eps, 1.0f};
-  run_many<true>(t);
-}
-
-/* cores_linear of rows up to 2048 without a norm: a warp has at most two slices of one unit. */
 WAITS KERNEL void __launch_bounds__(256, 1)
-cores_linear_two (float *y, const float *x, EARLY const W *w, EARLY const W *w2, EARLY const W *w3, const float *residual,
-                  i32 rows, i32 n, i32 m, i32 act, float scale) {
-  i32 matrices = w3 ? 3 : w2 ? 2 : 1;
-  task t = {y, x, residual, nullptr, {w, w2, w3}, rows, n, m, m * matrices, 0, 1, act, 0, scale};
-  run_two(t);
+cores_linear_more (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *w2, EARLY const W *w3,
+                   const float *residual, i32 rows, i32 n, i32 m, i32 act, float eps, float scale) {
+  run_once<8, 4, false, true>(task_of(y, x, gamma, w, w2, w3, residual, rows, n, m, act, eps, scale));
+}
+
+WAITS KERNEL void __launch_bounds__(256, 1)
+cores_gated_more (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *gate, i32 rows, i32 n,
+                  i32 m, i32 act, float eps) {
+  run_once<8, 4, true, true>({y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, 0, 1, act, eps, 1.0f});
+}
+
+/* Without a norm. */
+WAITS KERNEL void __launch_bounds__(1024, 1)
+cores_linear_long (float *y, const float *x, EARLY const W *w, EARLY const W *w2, EARLY const W *w3, const float *residual,
+                   i32 rows, i32 n, i32 m, i32 act, float scale) {
+  run_once<32, 2, false, false>(task_of(y, x, nullptr, w, w2, w3, residual, rows, n, m, act, 0, scale));
+}
+
+WAITS KERNEL void __launch_bounds__(256, 2)
+cores_linear_many (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *w2, EARLY const W *w3,
+                   const float *residual, i32 rows, i32 n, i32 m, i32 act, float eps, float scale) {
+  run_many<false>(task_of(y, x, gamma, w, w2, w3, residual, rows, n, m, act, eps, scale));
+}
+
+WAITS KERNEL void __launch_bounds__(256, 2)
+cores_gated_many (float *y, const float *x, EARLY const float *gamma, EARLY const W *w, EARLY const W *gate, i32 rows, i32 n,
+                  i32 m, i32 act, float eps) {
+  run_many<true>({y, x, nullptr, gamma, {w, gate, nullptr}, rows, n, m, m, 0, 1, act, eps, 1.0f});
 }

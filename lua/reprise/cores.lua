@@ -34,27 +34,42 @@ end
 
 -- ---- few rows
 
--- Units of cores.cu, and warps that share one.
-local function units_of(p, gated) return ceil(gated and p.each or #p.matrices * p.each, gated and 8 or 16) end
-local function split_of(n) return n > 4 * PART and 8 or 4 end
+-- Kernels that give each slice of a unit a warp: longest rows, warps a unit, how many of them a multiprocessor holds.
+local ONCE = {
+  { name = "", longest = 512, warps = 8, held = 24 },
+  { name = "_more", longest = 1024, warps = 8, held = 16 },
+  { name = "_long", longest = 2048, warps = 32, held = 32 },
+}
 
--- Is there room for all warps, each with a slice of a unit, or two, at once?
-local function is_once(device, p, gated) return units_of(p, gated) * split_of(p.n) <= device.units * 16 end
+local function units_of(p, gated) return ceil(gated and p.each or #p.matrices * p.each, gated and 8 or 16) end
+
+local function way_of(n)
+  for _, way in ipairs(ONCE) do
+    if n <= way.longest then return way end
+  end
+end
+
+-- A way, warps a unit and all warps, if there is room for all at once.
+local function once(device, p, gated)
+  local way = way_of(p.n)
+  if not way then return nil end
+  local split = 2 * p.n > way.longest and way.warps or way.warps // 2
+  local warps = units_of(p, gated) * split
+  if warps <= device.units * way.held then return way, split, warps end
+end
 
 local function fits_few(device, p, gated)
-  if p.n <= 8 * PART then return true end
-  return p.n <= 16 * PART and not gated and not p.norm and is_once(device, p, gated)
+  return p.n <= 1024 or not gated and not p.norm and once(device, p, gated) ~= nil
 end
 
 -- How a kernel's name goes on, and its launch.
 local function few_geometry(device, p, gated)
-  local units, split = units_of(p, gated), split_of(p.n)
-  if is_once(device, p, gated) then
-    local warps = units * split >= device.units * 8 and 8 or split
-    return p.n > 8 * PART and "_two" or "", {
-      block = warps * 32, shared = 704 * warps, grid = ceil(units * split, warps),
-    }
+  local way, split, warps = once(device, p, gated)
+  if way then
+    local together = warps >= device.units * 8 and math.max(8, split) or split
+    return way.name, { block = together * 32, shared = 704 * together, grid = ceil(warps, together) }
   end
+  local units = units_of(p, gated)
   return "_many", {
     block = 256, shared = ceil(p.n, PART) * (PART * 32 + 32) + 8 * QUEUE,
     grid = math.min(ceil(units, 8), device.units * 2),
@@ -111,8 +126,8 @@ function m.linear(y, x, p)
     })
   end
   local way, geometry = few_geometry(device, p, false)
-  if way == "_two" then
-    return launch.run(kernel_of(device, "cores.cu", "cores_linear_two", p), geometry, {
+  if way == "_long" then
+    return launch.run(kernel_of(device, "cores.cu", "cores_linear_long", p), geometry, {
       y, x, w[1], w2, w3, residual, p.rows, p.n, p.each, p.act, scale,
     })
   end

@@ -54,6 +54,12 @@ helper.each_device(function(name)
       check(4, 2048, 17, dtype, 2)
       check(7, 2056, 9, dtype, 1)
     end)
+
+    it("multiplies few rows by few columns, of lengths at which more warps share them, with weights of " .. dtype, function()
+      for i, n in ipairs { 8, 64, 248, 256, 264, 504, 512, 520, 1016, 1024 } do
+        check(4 + i % 5, n, 33, dtype, 1 + i % 3, i % 2 == 0)
+      end
+    end)
   end
 
   it("gates rows of several tiles", function()
