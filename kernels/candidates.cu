@@ -74,17 +74,24 @@ INLINE void forbid (const part_of &p, const row_of &row, const limits &l, const 
   if (n > 0 || l.banned > 0) barrier();
 }
 
-/* Several threads may write the same for an id that the row holds more than once. */
+/* The ids that the row holds, if they are not forbidden. One that it holds twice is read by all before it is written, by several
+ * threads the same. */
+INLINE void penalize (const part_of &p, const row_of &row, i32 length, float penalty, float log_sum) {
+  ROLLED for (i32 first = 0; first < length; first += (i32)THREADS) {
+    i32 i = first + (i32)THREAD, id = i < length ? token_at(row, i) : 0;
+    bool may = i < length && p.key[id] > -INF;
+    barrier();
+    if (may) p.key[id] = penalized(score_of(p, p.logits[id], log_sum), penalty);
+    barrier();
+  }
+}
+
 INLINE void finish_scores (const part_of &p, const row_of &row, i32 length, float penalty, float score) {
   float log_sum = logf(p.sum);
   ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
     store8(p.key + i, sub8(sub8(load8(p.key + i), splat8(p.most)), splat8(log_sum)));
   barrier();
-  FOR_THREADS(i, penalty != 1 ? length : 0) {
-    i32 id = token_at(row, i);
-    if (p.key[id] > -INF) p.key[id] = penalized(score_of(p, p.logits[id], log_sum), penalty);
-  }
-  barrier();
+  if (penalty != 1) penalize(p, row, length, penalty, log_sum);
   ROLLED for (i32 i = (i32)THREAD * 8; i < p.padded; i += (i32)THREADS * 8)
     store8(p.key + i, add8(load8(p.key + i), splat8(score)));
 }
