@@ -134,9 +134,9 @@ INLINE void merge_parts (const place &p, const inputs &in, i32 b) {
   size_t row = (size_t)(p.source * in.beams + b) * (size_t)in.parts;
   float top = -INF, sum = 0;
   ROLLED for (i32 i = (i32)LANE; i < in.parts; i += LANES) {
-    float here = in.most[row + i], more = in.sums[row + i], most = here > top ? here : top;
-    sum = most > -INF ? sum * expf(top - most) + more * expf(here - most) : 0.0f;
-    top = most;
+    float here = in.most[row + i], more = in.sums[row + i], now = here > top ? here : top;
+    sum = now > -INF ? sum * expf(top - now) + more * expf(here - now) : 0.0f;
+    top = now;
   }
   float most = warp_most(top);
   sum = warp_sum(most > -INF ? sum * expf(top - most) : 0.0f);
@@ -191,7 +191,7 @@ INLINE void put_offers (const offers &o, const place &p, const inputs &in, i32 f
   }
 }
 
-/* Entries first .. last - 1 go to at + first and so on. `ahead`: the first of all, which were asked for long ago. */
+/* Entry e of first .. last - 1 goes to at + e. `ahead`: a thread's first of all, which were asked for before the rows. */
 INLINE void read_offers (const offers &ahead, const place &p, const inputs &in, i32 first, i32 last, i32 at) {
   i32 e = first + (i32)THREAD;
   if (first == 0) {

@@ -13,8 +13,8 @@
  * Shapes, parts = vocab / part rounded up: logits [rows][width]; keys and ids [rows][parts][k], best first, the rest -INF
  * and NOBODY; most, sums [rows][parts]; seen [rows][room], not touched without penalty or where vocab <= part. The state
  * (control, scores, open, tokens, origin, factor, ends) is beam.cu's. first and part are multiples of eight.
- * Launch: any grid and block, shared = 4 * (3 * part + part / 8 (to a multiple of eight)) bytes. Nothing happens while a prompt is read, nor for
- * sources that are no longer open.
+ * Launch: any grid and block, shared = 4 * (3 * part + part / 8 (to a multiple of eight)) bytes. Nothing happens while a
+ * prompt is read, nor for sources that are no longer open.
  */
 #include "beam.cuh"
 

@@ -196,10 +196,10 @@ template <bool GATED> APART void make_whole (const task &t, const rows_of &tile,
   float8 norm = splat8(norm_in(t, tile, 0)), scale = splat8(t.scale);
   for (i32 j = u * 8; j < last * 8; j += 8) {
     i32 of = GATED ? 0 : j / t.m;
-    const W *w = matrix_of(t, of) + (size_t)(j - of * t.m) * n, *gate = t.w[1] + (size_t)j * n;
-    float8 s = eight<GATED>(tile.x, t.n, w, GATED ? gate : w + 4 * n);
+    const W *w = matrix_of(t, of) + (size_t)(j - of * t.m) * n, *beside = GATED ? t.w[1] + (size_t)j * n : w + 4 * n;
+    float8 s = eight<GATED>(tile.x, t.n, w, beside);
     if (GATED) {
-      float8 more = eight<GATED>(tile.x, t.n, w + 4 * n, gate + 4 * n);
+      float8 more = eight<GATED>(tile.x, t.n, w + 4 * n, beside + 4 * n);
       scale = mul8(rp_lasts(s, more), norm);
       s = rp_firsts(s, more);
     }
@@ -215,6 +215,7 @@ template <bool GATED> APART void make_far (const task &t, const rows_of &tile, i
 
 enum { NEAR = 2048 / (i32)sizeof(W) }; /* longest row of weights of which 16, two units, fit into L1 */
 
+/* Whole units end where the columns do, or where a matrix does: all matrices are then of whole units. */
 template <bool GATED> INLINE void make_row (const task &t, const rows_of &tile, i32 u, i32 last) {
   bool whole = t.n <= NEAR && tile.packed == t.n && (t.m % 8 == 0 || t.m == t.columns);
   i32 split = whole ? t.columns / 8 : u;

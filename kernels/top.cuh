@@ -13,7 +13,8 @@
 
 static const i32 NOBODY = 2147483647; /* a name worse than all */
 
-/* Shared memory: n / 8 (to a multiple of eight) maxima, n elements of the list and n of its keys. */
+/* Shared memory: n / 8 (to a multiple of eight) maxima, which a GPU keeps in registers, n elements of the list and n of its
+ * keys. */
 struct top_space { float *most, *listed; i32 *list; };
 
 /* Before a loop that runs a few times: one block alone works, and waits for every line of code that it has not met. */
