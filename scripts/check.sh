@@ -80,8 +80,8 @@ check_valgrind() {
   unset REPRISE_POOL
 }
 
-# An emulator keeps books on every page of reserved addresses: pools make do with fewer.
-addresses=60000000 # KiB
+# An emulator keeps books on every page of addresses that was ever reserved, and never forgets: pools make do with fewer.
+addresses=16000000 # KiB
 
 # emulated NAME EMULATOR... PROGRAM: a script that starts the program in the emulator; specs that start it go the same way.
 emulated() {
