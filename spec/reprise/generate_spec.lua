@@ -280,8 +280,8 @@ describe("generation with transformers' names", function()
         groups[key] = groups[key] or {}
         table.insert(groups[key], entry)
       end
-      for key, group in pairs(groups) do
-        local words = {}
+      for key, all in pairs(groups) do
+        local group, words = helper.some(all), {}
         for i, entry in ipairs(group) do words[i] = entry.word end
         for i, outs in ipairs(model:generate(words, group[1].args)) do
           for k, out in ipairs(outs) do
