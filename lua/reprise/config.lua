@@ -58,6 +58,24 @@ local function size(path, config, key, default)
   return value
 end
 
+local function positive(path, config, key, default)
+  local value = given(config[key])
+  if value == nil then return default end
+  if type(value) ~= "number" or value <= 0 or value == math.huge then
+    refuse(path, "%s is %s, a number above 0 is expected", key, tostring(value))
+  end
+  return value
+end
+
+-- true or false; nil where absent.
+local function flag(path, config, key)
+  local value = given(config[key])
+  if value ~= nil and type(value) ~= "boolean" then
+    refuse(path, "%s is %s, true or false is expected", key, tostring(value))
+  end
+  return value
+end
+
 local function check_kind(path, config)
   local kind = given(config.model_type)
   if not TYPES[kind] then
@@ -79,10 +97,10 @@ local function activation(path, config)
   return found, gate ~= nil
 end
 
-local function scaled(config)
-  local scale = given(config.scale_decoder_outputs)
+local function scaled(path, config)
+  local scale, tied = flag(path, config, "scale_decoder_outputs"), flag(path, config, "tie_word_embeddings")
   if scale ~= nil then return scale end
-  return given(config.tie_word_embeddings) ~= false
+  return tied ~= false
 end
 
 local FARTHEST = 1 << 16 -- nothing is longer
@@ -110,8 +128,8 @@ local function read_model(path, config)
     layers = { encoder = layers, decoder = size(path, config, "num_decoder_layers", layers) },
     buckets = size(path, config, "relative_attention_num_buckets", 32),
     distance = size(path, config, "relative_attention_max_distance", 128),
-    epsilon = given(config.layer_norm_epsilon) or 1e-6,
-    activation = act, gated = gated, scale = scaled(config),
+    epsilon = positive(path, config, "layer_norm_epsilon", 1e-6),
+    activation = act, gated = gated, scale = scaled(path, config),
   })
 end
 

@@ -151,14 +151,31 @@ local function check_norm(what, options, n)
   if options.norm ~= nil then check_shape(what, "norm", options.norm, "f32", { n }) end
 end
 
--- One to three matrices of one dtype and shape; their number, rows of one.
-local function options_of(what, options)
-  if options ~= nil and type(options) ~= "table" then
-    raise("%s: options: table expected, got %s", what, type(options))
-  end
-  return options or {}
+local function set_of(words)
+  local set = { words = words }
+  for word in words:gmatch "%S+" do set[word] = true end
+  return set
 end
 
+local LINEAR, GATED = set_of "norm epsilon activation residual scale", set_of "norm epsilon activation"
+
+-- The options of a product, of which each key is in `known`.
+local function options_of(what, options, known)
+  if options == nil then return {} end
+  if type(options) ~= "table" then raise("%s: options: table expected, got %s", what, type(options)) end
+  for key in pairs(options) do
+    if known[key] ~= true then
+      raise("%s: unknown option %s: expected %s", what, tostring(key), (known.words:gsub(" ", ", ")))
+    end
+  end
+  for _, key in ipairs { "epsilon", "scale" } do
+    local kind = type(options[key])
+    if kind ~= "number" and kind ~= "nil" then raise("%s: %s: number expected, got %s", what, key, kind) end
+  end
+  return options
+end
+
+-- One to three matrices of one dtype and shape; their number, rows of one.
 local function check_matrices(what, list, n)
   if #list < 1 or #list > 3 then raise("%s: w: one to three matrices are expected, got %d", what, #list) end
   check(what, "w", list[1], WEIGHTS, 2)
@@ -185,7 +202,7 @@ end
 ---@param options reprise.LinearOptions?
 ---@return reprise.Tensor f32 {..., m} or {..., matrices * m}
 function m.linear(x, w, options)
-  options = options_of("linear", options)
+  options = options_of("linear", options, LINEAR)
   local rows, n, shape = rows_of("linear", "x", x)
   local list = is_tensor(w) and { w } or type(w) == "table" and w or {}
   local count, each = check_matrices("linear", list, n)
@@ -223,7 +240,7 @@ end
 ---@param options { norm: reprise.Tensor?, epsilon: number?, activation: string? }?
 ---@return reprise.Tensor f32 {..., m}
 function m.gated(x, w, gate, options)
-  options = options_of("gated", options)
+  options = options_of("gated", options, GATED)
   local rows, n, shape = rows_of("gated", "x", x)
   check("gated", "gate", gate, WEIGHTS, 2)
   local _, columns = check_matrices("gated", { w, gate }, n)

@@ -205,6 +205,10 @@ describe("a T5 folder", function()
     ["of an unknown activation"] = { "feed_forward_proj", "gated-tanh", 'read F/config.json: feed_forward_proj "gated-tanh" is not supported' },
     ["without a size"] = { "d_model", nil, "read F/config.json: d_model is missing" },
     ["of a size that is none"] = { "d_ff", -3, "read F/config.json: d_ff is -3, a whole number from 1 is expected" },
+    ["of an epsilon that is a text"] = { "layer_norm_epsilon", "x", "read F/config.json: layer_norm_epsilon is x, a number above 0 is expected" },
+    ["of an epsilon of 0"] = { "layer_norm_epsilon", 0, "read F/config.json: layer_norm_epsilon is 0, a number above 0 is expected" },
+    ["that is tied to a text"] = { "tie_word_embeddings", "no", "read F/config.json: tie_word_embeddings is no, true or false is expected" },
+    ["that is scaled by a number"] = { "scale_decoder_outputs", 2, "read F/config.json: scale_decoder_outputs is 2, true or false is expected" },
     ["of a size that is a text"] = { "num_heads", "3", "read F/config.json: num_heads is 3, a whole number from 1 is expected" },
   } do
     it(what .. " is refused", function() assert.are.equal(case[3], refusal(configured(case[1], case[2]))) end)
