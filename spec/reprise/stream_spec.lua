@@ -153,6 +153,7 @@ helper.each_device(function(name)
 rp = require "reprise"
 m = rp.t5.load("%s/scripts/models/g2p", { device = "%s" })
 for _ in m:stream("knowledge", { max_new_tokens = 60000, min_new_tokens = 60000 }) do print "ready" io.stdout:flush() end
+print "ready: the stream failed" io.stdout:flush()
 ]]):format(home, name))
     local code, out, err = helper.run(([[
       cd %s && mkfifo in out
