@@ -74,7 +74,8 @@ check_valgrind() {
   if ! has valgrind; then skip valgrind "it is not installed (Debian and Ubuntu: apt-get install valgrind)" && return; fi
   configure_into $checks/valgrind/build -DCMAKE_BUILD_TYPE=RelWithDebInfo
   export REPRISE_POOL=off
-  run_specs valgrind env REPRISE_SAMPLE=40 timeout 3600 valgrind --quiet --fair-sched=yes --leak-check=full \
+  # It plays each FMA by a function of 200 ns: kernels for processors without them are ten times quicker here.
+  run_specs valgrind env REPRISE_CPU_ARCH=x86-64 REPRISE_SAMPLE=40 timeout 3600 valgrind --quiet --fair-sched=yes --leak-check=full \
     --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=97 \
     "--log-file=$checks/valgrind/reports/report.%p" $checks/valgrind/build/reprise --test
   unset REPRISE_POOL
