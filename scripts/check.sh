@@ -77,7 +77,7 @@ check_valgrind() {
   # It plays each FMA by a function of 200 ns: kernels for processors without them are ten times quicker here.
   run_specs valgrind env REPRISE_CPU_ARCH=x86-64 REPRISE_SAMPLE=40 timeout 3600 valgrind --quiet --fair-sched=yes --leak-check=full \
     --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=97 \
-    "--log-file=$checks/valgrind/reports/report.%p" $checks/valgrind/build/reprise --test
+    --suppressions=scripts/valgrind.supp "--log-file=$checks/valgrind/reports/report.%p" $checks/valgrind/build/reprise --test
   unset REPRISE_POOL
 }
 
