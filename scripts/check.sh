@@ -82,7 +82,7 @@ check_valgrind() {
 }
 
 # An emulator keeps books on every page of addresses that was ever reserved, and never forgets: pools make do with fewer.
-addresses=32000000 # KiB
+addresses=40000000 # KiB
 
 # emulated NAME EMULATOR... PROGRAM: a script that starts the program in the emulator; specs that start it go the same way.
 emulated() {
