@@ -280,14 +280,14 @@ template <bool GATED, bool NORM> INLINE void alone (const task &t, const place &
   wait_previous();
   stage<NORM>(t, p, x, h);
   barrier();
-  bool fresh = NORM;
+  bool unknown = NORM; /* is the factor to be made? */
   for (i32 unit = mine.first + (i32)WARP; unit < mine.last; unit += (i32)WARPS) {
     float sum[4] = {};
     ROLLED for (i32 j = 0; j < slices; j++) {
       add_slice<GATED>(q, s, t, p, h, j, mine.last, sum);
-      if (!fresh) continue;
+      if (!unknown) continue;
       UNROLL for (int i = 0; i < 2; i++) factor[i] = factor_of(t, h, 2 * p.t + i); /* once the next slice is asked for */
-      fresh = false;
+      unknown = false;
     }
     put_own<GATED>(t, p, unit, sum, factor);
   }

@@ -75,9 +75,10 @@ check_valgrind() {
   configure_into $checks/valgrind/build -DCMAKE_BUILD_TYPE=RelWithDebInfo
   export REPRISE_POOL=off
   # It plays each FMA by a function of 200 ns: kernels for processors without them are ten times quicker here.
-  run_specs valgrind env REPRISE_CPU_ARCH=x86-64 REPRISE_SAMPLE=40 timeout 3600 valgrind --quiet --fair-sched=yes --leak-check=full \
+  run_specs valgrind env REPRISE_CPU_ARCH=x86-64 REPRISE_SAMPLE=40 timeout 3600 \
+    valgrind --quiet --fair-sched=yes --leak-check=full --suppressions=scripts/valgrind.supp \
     --show-leak-kinds=definite --errors-for-leak-kinds=definite --error-exitcode=97 \
-    --suppressions=scripts/valgrind.supp "--log-file=$checks/valgrind/reports/report.%p" $checks/valgrind/build/reprise --test
+    "--log-file=$checks/valgrind/reports/report.%p" $checks/valgrind/build/reprise --test
   unset REPRISE_POOL
 }
 

@@ -58,6 +58,7 @@ local function size(path, config, key, default)
   return value
 end
 
+-- A finite number above 0.
 local function positive(path, config, key, default)
   local value = given(config[key])
   if value == nil then return default end

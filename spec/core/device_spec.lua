@@ -105,7 +105,7 @@ helper.each_device(function(name)
       return core.memory_live()
     end
 
-    -- Fails the first allocation of work, the second ... until so many in a row did not matter: they come after its end.
+    -- Fails the first allocation of work, the second ... until `enough` in a row did not matter: those come after its end.
     local function sweep(work, enough)
       local before, failures, after, calm = settle(), 0, 0, 0
       while calm < enough do
