@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <xxhash.h>
 
 #include "cpu.h"
 #include "cpu_crew.h"
@@ -34,6 +35,7 @@ enum {
 typedef struct cpu {
   rp_device base;
   rp_scratch scratch; /* the calling thread's; owned */
+  rp_habits habits;   /* of launches outside of graphs */
 } cpu;
 
 struct rp_exec {
@@ -297,10 +299,21 @@ static rp_task task_of(const rp_device *dev, const rp_launch *launch, void *cons
   return task;
 }
 
+/* Launches of one kernel, size and grid take about the same time. */
+static rp_habit *habit_of(cpu *own, const rp_launch *launch) {
+  const struct {
+    uint64_t function, bytes;
+    rp_dims grid, block;
+  } kind = {(uintptr_t)launch->function, launch->bytes, launch->grid, launch->block};
+  return rp_habit_of(&own->habits, XXH3_64bits(&kind, sizeof kind));
+}
+
 static rp_status launch_one(rp_device *dev, const rp_launch *launch) {
+  cpu *own = (cpu *)dev;
   RP_TRY(check(dev, launch));
   rp_task task = task_of(dev, launch, launch->args);
-  rp_job job = {.tasks = &task, .count = 1, .shared = launch->shared, .scratch = &((cpu *)dev)->scratch};
+  rp_job job = {.tasks = &task, .count = 1, .shared = launch->shared, .scratch = &own->scratch};
+  if (task.blocks > 1) job.habit = habit_of(own, launch);
   return rp_team_run(&job);
 }
 

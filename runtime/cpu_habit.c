@@ -66,3 +66,12 @@ void rp_habit_note(rp_habit *habit, int64_t ns, bool late) {
   else end_window(habit);
   begin(habit);
 }
+
+rp_habit *rp_habit_of(rp_habits *habits, uint64_t kind) {
+  uint64_t i = kind % RP_HABITS;
+  if (habits->list[i].kind != kind) {
+    habits->list[i].kind = kind;
+    habits->list[i].habit = (rp_habit){0};
+  }
+  return &habits->list[i].habit;
+}

@@ -1,8 +1,9 @@
-/* cpu_habit.h - whether a graph's replays are quicker with the thread team or without, found out by trying.
+/* cpu_habit.h - whether a graph's replays, or launches of a kind, are quicker with the thread team or without, found out by
+ * trying.
  *
  * The team loses where the machine is crowded (a thread that the system has put aside with a block in hand
  * keeps all others waiting for milliseconds) and where nodes are so small that handing data from core to core
- * costs more than the work. Results are the same bits either way, so the habit is free to change at any
+ * costs more than the work, or waking a thread does, which sleeps between launches. Results are the same bits either way, so the habit is free to change at any
  * replay.
  */
 #ifndef RP_CPU_HABIT_H
@@ -25,5 +26,17 @@ typedef struct rp_habit { /* zeroed: new */
 
 /* Notes that a run took `ns`; late: a thread of the team kept it waiting. */
 void rp_habit_note(rp_habit *habit, int64_t ns, bool late);
+
+/* Habits of launches, which come one by one: of each kind, as far as there is room. */
+enum { RP_HABITS = 128 };
+typedef struct rp_habits { /* zeroed: none yet */
+  struct {
+    uint64_t kind;
+    rp_habit habit;
+  } list[RP_HABITS];
+} rp_habits;
+
+/* The habit of a kind (a hash); a kind that takes another's place starts anew. */
+rp_habit *rp_habit_of(rp_habits *habits, uint64_t kind);
 
 #endif

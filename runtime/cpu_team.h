@@ -51,7 +51,7 @@ typedef struct rp_job {
   size_t count;
   size_t shared;       /* bytes of dynamic shared memory that its tasks need at most */
   rp_scratch *scratch; /* the caller's; grown as needed */
-  rp_habit *habit;     /* of a job that is run again and again; NULL: always with the team */
+  rp_habit *habit;     /* of jobs of this kind; NULL: always with the team */
 } rp_job;
 
 /* Joins the process's team, and says how many threads it has, the caller included. Threads start with the
